@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/* Configuration and map layouts that BPF programs and the loader share. */
+#ifndef FT_SHARED_H
+#define FT_SHARED_H
+
+#include "include/ft_event.h"
+
+/* Bounds. What does not fit is counted in ft_lost. */
+#define FT_MAX_PROCS  16384
+#define FT_MAX_TUPLES 65536
+#define FT_MAX_NETNS  1024
+#define FT_MAX_AGG    4096
+
+/* Beyond so many records of one key in one second the rest is counted only. */
+#define FT_STORM_RECORDS 50
+
+/* Constant of an object, in .rodata.cfg, set before the load. */
+struct ft_cfg {
+	__u64 storm_window_ns;
+	__u32 storm_records;
+	__u32 all_procs;	/* -a: no filter by process */
+	__u32 follow;		/* children are traced too */
+	__u32 skb_has_reason;	/* kfree_skb tells why */
+	__u32 retransmit_err;	/* tcp_retransmit_skb has a third argument (6.17) */
+	__u32 reset_reason;	/* tcp_send_reset has a third argument (6.12) */
+	__u32 collectives;	/* one record per NCCL call */
+	__u32 self;		/* the tracer's own tgid */
+	__u8 drop_class[512];	/* enum ft_drop_class by core drop reason */
+};
+
+enum ft_drop_class {
+	FT_DROP_FAULT = 0,    /* listed */
+	FT_DROP_ORDINARY = 1, /* only counted */
+};
+
+/* Of a traced process, key: tgid. */
+struct ft_proc {
+	__u64 start_ns; /* boot time clock */
+	__u32 flags;	/* enum ft_proc_flag */
+	__u32 ppid;
+};
+enum ft_proc_flag {
+	FT_PROC_HELPER = 1, /* forked by a traced process and not yet exec'd */
+};
+
+/* Owner of a socket. */
+struct ft_owner {
+	__u64 start_ns;
+	__u32 pid;
+	__u32 how;
+	__u32 flags; /* FT_REC_SHARED */
+	__u32 retrans; /* the socket's total_retrans when last seen */
+	char task[16];
+};
+
+/* Local and remote end of a traced socket, seen from its owner; rport 0: a listener. */
+struct ft_tuple {
+	ft_ip laddr, raddr;
+	__u32 netns;
+	__u16 lport, rport;
+	__u32 proto;
+	__u32 reserved;
+};
+
+/* Key of a storm: what makes two events the same line. */
+struct ft_agg_key {
+	__u64 a, b, c;
+	__u32 pid;
+	__u16 kind;
+	__u16 reserved;
+};
+
+#define FT_AGG_SUMS 2 /* FS fields of a kind, in their order */
+#define FT_AGG_REC  224
+struct ft_agg {
+	__u64 window_ns;
+	__u64 window_n;
+	/* counted instead of sent; only ever growing, the reader differences */
+	__u64 count, sums[FT_AGG_SUMS];
+	__u64 first_ns, last_ns; /* of the counted ones */
+	char rec[FT_AGG_REC];	 /* a sample, for the fields that the key fixes */
+};
+
+/* Per-kind counters, one slot per CPU. */
+struct ft_counts {
+	__u64 lost;	/* the ring buffer was full */
+	__u64 map_full; /* a map was full */
+	__u64 ignored;	/* ordinary: counted, not listed */
+};
+
+#endif
