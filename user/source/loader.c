@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+/*
+ * Loads each source's object on its own, attaches what this kernel takes, and notes for every row of the
+ * probe table why it is not attached.
+ */
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+
+#include "source/loader.h"
+#include "source/storm.h"
+#include "source/uprobe.h"
+
+#define MAX_SHARED 16
+
+/* The objects travel inside the program. */
+#define OBJECT(name) extern const char _binary_##name##_bpf_o_start[], _binary_##name##_bpf_o_end[];
+#define OBJECTS	     OBJECT(proc) OBJECT(tcp) OBJECT(net) OBJECT(nccl)
+OBJECTS
+#undef OBJECT
+
+struct object {
+	const char *name, *start, *end;
+	struct bpf_object *obj;
+};
+
+struct shared_map {
+	char name[16];
+	int fd;
+};
+
+struct ft_bpf {
+	struct ft_bpf_opts opts;
+	struct ft_cfg cfg;
+	struct ft_loop *loop;
+	const struct ft_emit *emit;
+	struct btf *btf;
+	struct ft_kernel *kernel;
+	struct ft_probe *probes;
+	size_t nprobes, nlinks;
+	struct bpf_link **links; /* by row */
+	struct shared_map shared[MAX_SHARED];
+	size_t nshared;
+	struct ring_buffer *ring;
+	struct ft_storm *storm;
+	struct object objects[4];
+};
+
+/* --- libbpf's messages: the last ones explain a failure --- */
+
+static char log_text[4096], log_prog[64];
+
+static int log_line(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	char line[1024];
+	const char *p, *q;
+
+	if (level == LIBBPF_DEBUG)
+		return 0;
+	vsnprintf(line, sizeof(line), fmt, ap);
+	p = strstr(line, "prog '");
+	q = p ? strchr(p + 6, '\'') : NULL;
+	/* The name of the program that failed comes only in this text, libbpf 1.1. */
+	if (q && (strstr(line, "load failed") || strstr(line, "failed to load")))
+		ft_fmt(log_prog, "%.*s", (int)(q - p - 6), p + 6);
+	ft_info("libbpf: %.*s", (int)strcspn(line, "\n"), line);
+	ft_strcpy(log_text, line, sizeof(log_text));
+	return 0;
+}
+
+static void probe_off(struct ft_probe *p, int err, const char *reason)
+{
+	p->state = FT_PROBE_OFF;
+	p->error = err;
+	ft_strcpy(p->reason, reason, sizeof(p->reason));
+}
+
+static const char *load_reason(int err)
+{
+	static char text[128];
+
+	if (err == -EPERM || err == -EACCES)
+		return "not permitted: needs CAP_BPF and CAP_PERFMON, or the kernel is locked down";
+	if (err == -E2BIG || err == -EINVAL || err == -ENOTSUP)
+		ft_fmt(text, "the kernel's verifier refused it (%s); -v shows its log", strerror(-err));
+	else
+		ft_fmt(text, "load failed: %s", strerror(-err));
+	return text;
+}
+
+/* --- objects --- */
+
+static int share_maps(struct ft_bpf *b, struct bpf_object *obj, bool loaded)
+{
+	struct bpf_map *map;
+
+	bpf_object__for_each_map(map, obj) {
+		const char *name = bpf_map__name(map);
+		struct shared_map *s = NULL;
+
+		if (strncmp(name, "ft_", 3) != 0)
+			continue;
+		for (size_t i = 0; i < b->nshared; i++)
+			if (!strcmp(b->shared[i].name, name))
+				s = &b->shared[i];
+		if (!loaded && s) {
+			int err = bpf_map__reuse_fd(map, s->fd);
+
+			if (err)
+				return err;
+		} else if (loaded && !s && b->nshared < MAX_SHARED) {
+			s = &b->shared[b->nshared++];
+			ft_strcpy(s->name, name, sizeof(s->name));
+			s->fd = bpf_map__fd(map);
+		}
+	}
+	return 0;
+}
+
+static int shared_fd(struct ft_bpf *b, const char *name)
+{
+	for (size_t i = 0; i < b->nshared; i++)
+		if (!strcmp(b->shared[i].name, name))
+			return b->shared[i].fd;
+	return -ENOENT;
+}
+
+static int object_prepare(struct ft_bpf *b, struct object *o)
+{
+	struct bpf_map *map;
+	int err;
+
+	o->obj = bpf_object__open_mem(o->start, o->end - o->start, NULL);
+	if (!o->obj)
+		return -errno;
+	map = bpf_object__find_map_by_name(o->obj, ".rodata.cfg");
+	err = map ? bpf_map__set_initial_value(map, &b->cfg, sizeof(b->cfg)) : -EBADMSG;
+	if (err)
+		return err;
+	map = bpf_object__find_map_by_name(o->obj, "ft_ring");
+	if (map && b->opts.ring_bytes)
+		bpf_map__set_max_entries(map, b->opts.ring_bytes);
+	for (size_t i = 0; i < b->nprobes; i++) {
+		struct ft_probe *p = &b->probes[i];
+		struct bpf_program *prog;
+
+		if (strcmp(p->object, o->name) != 0)
+			continue;
+		prog = bpf_object__find_program_by_name(o->obj, p->program);
+		if (!prog)
+			continue;
+		bpf_program__set_autoload(prog, !p->error && p->state != FT_PROBE_UNNEEDED);
+		if (ft_uprobe_row_multi(p))
+			bpf_program__set_expected_attach_type(prog, FT_BPF_TRACE_UPROBE_MULTI);
+	}
+	return share_maps(b, o->obj, false);
+}
+
+static void object_drop(struct object *o)
+{
+	bpf_object__close(o->obj);
+	o->obj = NULL;
+}
+
+/* Loads; a program that the kernel refuses is left out and the rest is tried again. */
+static int object_load(struct ft_bpf *b, struct object *o)
+{
+	for (;;) {
+		struct ft_probe *p;
+		int err = object_prepare(b, o);
+
+		log_prog[0] = 0;
+		if (!err)
+			err = bpf_object__load(o->obj);
+		if (!err)
+			return share_maps(b, o->obj, true);
+		object_drop(o);
+		p = log_prog[0] ? ft_bpf_probe(b, o->name, log_prog) : NULL;
+		if (!p || p->error || p->required) {
+			for (size_t i = 0; i < b->nprobes; i++)
+				if (!strcmp(b->probes[i].object, o->name) && !b->probes[i].error)
+					probe_off(&b->probes[i], err, load_reason(err));
+			return err;
+		}
+		probe_off(p, err, load_reason(err));
+	}
+}
+
+static void probes_resolve(struct ft_bpf *b)
+{
+	char text[160];
+
+	for (size_t i = 0; i < b->nprobes; i++) {
+		struct ft_probe *p = &b->probes[i];
+
+		if (ft_target_exists(b->btf, p->attach))
+			continue;
+		ft_fmt(text, "this kernel has no %s", strchr(p->attach, '/') + 1);
+		probe_off(p, -ENOENT, text);
+	}
+}
+
+static void probe_attach(struct ft_bpf *b, size_t i)
+{
+	struct ft_probe *p = &b->probes[i];
+	struct bpf_program *prog = ft_bpf_program(b, p->object, p->program);
+
+	if (p->error || !prog || ft_uprobe_row(p))
+		return;
+	b->links[i] = bpf_program__attach(prog);
+	if (!b->links[i])
+		probe_off(p, -errno, errno == EPERM ? "attach not permitted" : strerror(errno));
+	else
+		p->state = FT_PROBE_ON;
+}
+
+/* --- records from the ring --- */
+
+static void emit_drop(struct ft_bpf *b, const struct ft_ev_net_drop *e)
+{
+	const char *reason = ft_kernel_drop_reason(b->kernel, e->reason_nr);
+	struct ft_rec rec;
+	struct ft_ev_net_drop *d = (void *)rec.buf;
+
+	memcpy(d, e, sizeof(*e));
+	rec.h.size = sizeof(*e);
+	if (reason)
+		ft_rec_str(&rec, &d->reason, reason);
+	ft_rec_str(&rec, &d->symbol, ft_kernel_symbol(b->kernel, e->location));
+	ft_emit(b->emit, &rec);
+}
+
+static void emit_raw(void *ctx, const void *rec, size_t len)
+{
+	struct ft_bpf *b = ctx;
+	const struct ft_hdr *h = rec;
+
+	if (len == sizeof(struct ft_ev_net_drop) && h->kind == FT_KIND_net_drop)
+		emit_drop(b, rec);
+	else
+		b->emit->fn(b->emit->ctx, rec, len);
+}
+
+static int ring_record(void *ctx, void *data, size_t len)
+{
+	emit_raw(ctx, data, len);
+	return 0;
+}
+
+void ft_bpf_drain(struct ft_bpf *b)
+{
+	if (b->ring)
+		ring_buffer__consume(b->ring);
+}
+
+static void ring_ready(void *ctx)
+{
+	ft_bpf_drain(ctx);
+}
+
+static int ring_open(struct ft_bpf *b)
+{
+	int fd = shared_fd(b, "ft_ring");
+
+	if (fd < 0)
+		return -EPERM; /* no object could be loaded */
+	b->ring = ring_buffer__new(fd, ring_record, b, NULL);
+	if (!b->ring)
+		return -errno;
+	return ft_loop_add(b->loop, ring_buffer__epoll_fd(b->ring), ring_ready, b);
+}
+
+/* --- the whole --- */
+
+static int bpf_load_all(struct ft_bpf *b)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(b->objects); i++)
+		if (b->objects[i].start)
+			object_load(b, &b->objects[i]);
+	b->links = calloc(b->nprobes, sizeof(*b->links));
+	if (!b->links)
+		return -ENOMEM;
+	return ring_open(b);
+}
+
+static void bpf_attach_all(struct ft_bpf *b)
+{
+	for (size_t i = 0; i < b->nprobes; i++)
+		probe_attach(b, i);
+}
+
+int ft_bpf_open(struct ft_bpf **out, const struct ft_bpf_opts *opts, struct ft_loop *loop, const struct ft_emit *emit)
+{
+	struct ft_bpf *b = calloc(1, sizeof(*b));
+	int err;
+
+	if (!b)
+		return -ENOMEM;
+	*b = (struct ft_bpf){ .opts = *opts, .loop = loop, .emit = emit };
+	libbpf_set_print(log_line);
+	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
+#define OBJECT(n) { #n, _binary_##n##_bpf_o_start, _binary_##n##_bpf_o_end, NULL },
+	memcpy(b->objects, (struct object[]){ OBJECT(proc) OBJECT(tcp) OBJECT(net) OBJECT(nccl) }, sizeof(b->objects));
+#undef OBJECT
+	b->probes = ft_probe_table(&b->nprobes);
+	b->btf = btf__load_vmlinux_btf();
+	err = !b->probes ? -ENOMEM : !b->btf ? -ENOTSUP : ft_kernel_new(&b->kernel, b->btf);
+	if (!err) {
+		ft_features(b->btf, &b->cfg);
+		b->cfg.all_procs = opts->all_procs;
+		b->cfg.follow = !opts->no_follow;
+		b->cfg.collectives = opts->collectives;
+		probes_resolve(b);
+		ft_uprobe_resolve(b->probes, b->nprobes);
+		err = bpf_load_all(b);
+	}
+	if (!err)
+		err = ft_storm_new(&b->storm, shared_fd(b, "ft_agg"), shared_fd(b, "ft_counts"));
+	if (err) {
+		ft_bpf_free(b);
+		return err;
+	}
+	bpf_attach_all(b);
+	*out = b;
+	return 0;
+}
+
+void ft_bpf_detach(struct ft_bpf *b)
+{
+	for (size_t i = 0; b->links && i < b->nprobes; i++) {
+		bpf_link__destroy(b->links[i]);
+		b->links[i] = NULL;
+	}
+}
+
+void ft_bpf_free(struct ft_bpf *b)
+{
+	if (!b)
+		return;
+	ft_bpf_detach(b);
+	free(b->links);
+	if (b->ring)
+		ft_loop_del(b->loop, ring_buffer__epoll_fd(b->ring));
+	ring_buffer__free(b->ring);
+	ft_storm_free(b->storm);
+	for (size_t i = 0; i < ARRAY_SIZE(b->objects); i++)
+		object_drop(&b->objects[i]);
+	ft_kernel_free(b->kernel);
+	btf__free(b->btf);
+	free(b->probes);
+	free(b);
+}
+
+/* A variable in a section of its own is a map of one value. */
+static int variable_set(struct ft_bpf *b, const char *object, const char *section, uint32_t value)
+{
+	int fd = ft_bpf_map_fd(b, object, section);
+	uint32_t zero = 0;
+
+	return fd < 0 ? fd : bpf_map_update_elem(fd, &zero, &value, BPF_ANY);
+}
+
+static uint32_t variable_get(struct ft_bpf *b, const char *object, const char *section)
+{
+	int fd = ft_bpf_map_fd(b, object, section);
+	uint32_t zero = 0, value = 0;
+
+	if (fd >= 0)
+		bpf_map_lookup_elem(fd, &zero, &value);
+	return value;
+}
+
+void ft_bpf_ready(struct ft_bpf *b)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(b->objects); i++)
+		variable_set(b, b->objects[i].name, ".data.ready", 1);
+}
+
+void ft_bpf_tick(struct ft_bpf *b)
+{
+	struct ft_emit emit = { emit_raw, b };
+
+	if (variable_get(b, "tcp", ".data.unconfirmed")) {
+		variable_set(b, "tcp", ".data.unconfirmed", 0);
+		ft_bpf_seed_sockets(b);
+	}
+	ft_storm_read(b->storm, &emit);
+}
+
+int ft_bpf_proc_add(struct ft_bpf *b, uint32_t pid, uint64_t start_ns, uint32_t flags)
+{
+	struct ft_proc p = { .start_ns = start_ns, .flags = flags };
+
+	return bpf_map_update_elem(shared_fd(b, "ft_procs"), &pid, &p, BPF_ANY);
+}
+
+void ft_bpf_proc_del(struct ft_bpf *b, uint32_t pid)
+{
+	bpf_map_delete_elem(shared_fd(b, "ft_procs"), &pid);
+}
+
+bool ft_bpf_proc_next(struct ft_bpf *b, uint32_t *pid)
+{
+	return !bpf_map_get_next_key(shared_fd(b, "ft_procs"), *pid ? pid : NULL, pid);
+}
+
+int ft_bpf_netns_add(struct ft_bpf *b, uint32_t netns)
+{
+	uint8_t one = 1;
+
+	return bpf_map_update_elem(shared_fd(b, "ft_netns"), &netns, &one, BPF_ANY);
+}
+
+int ft_bpf_seed_sockets(struct ft_bpf *b)
+{
+	struct ft_probe *p = ft_bpf_probe(b, "tcp", "sock_iter");
+	_cleanup_close_ int fd = -1;
+	char buf[64];
+	ssize_t n;
+
+	if (!p || p->state != FT_PROBE_ON)
+		return -ENOENT;
+	fd = bpf_iter_create(bpf_link__fd(b->links[p - b->probes]));
+	if (fd < 0)
+		return -errno;
+	do {
+		n = read(fd, buf, sizeof(buf));
+	} while (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)));
+	return n < 0 ? -errno : 0;
+}
+
+struct bpf_program *ft_bpf_program(struct ft_bpf *b, const char *object, const char *program)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(b->objects); i++)
+		if (b->objects[i].obj && !strcmp(b->objects[i].name, object))
+			return bpf_object__find_program_by_name(b->objects[i].obj, program);
+	return NULL;
+}
+
+int ft_bpf_map_fd(struct ft_bpf *b, const char *object, const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(b->objects); i++)
+		if (b->objects[i].obj && !strcmp(b->objects[i].name, object))
+			return bpf_object__find_map_fd_by_name(b->objects[i].obj, name);
+	return -ENOENT;
+}
+
+struct ft_probe *ft_bpf_probes(struct ft_bpf *b, size_t *n)
+{
+	*n = b->nprobes;
+	return b->probes;
+}
+
+struct ft_probe *ft_bpf_probe(struct ft_bpf *b, const char *object, const char *program)
+{
+	for (size_t i = 0; i < b->nprobes; i++)
+		if (!strcmp(b->probes[i].object, object) && !strcmp(b->probes[i].program, program))
+			return &b->probes[i];
+	return NULL;
+}
+
+bool ft_bpf_sockets(struct ft_bpf *b)
+{
+	struct ft_tuple t;
+
+	return !bpf_map_get_next_key(shared_fd(b, "ft_tuples"), NULL, &t);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/* Inside of the source room: the table of programs and what the kernel's BTF tells. */
+#ifndef FT_SOURCE_LOADER_H
+#define FT_SOURCE_LOADER_H
+
+#include "source/source.h"
+
+struct btf;
+
+/* A fresh copy of the probe table; NULL without memory. */
+struct ft_probe *ft_probe_table(size_t *n);
+
+/* Fills what depends on this kernel: layouts of tracepoints, classes of drop reasons. */
+void ft_features(const struct btf *btf, struct ft_cfg *cfg);
+/* Whether the kernel has what `attach` ("tp_btf/x", "iter/x") names. */
+bool ft_target_exists(const struct btf *btf, const char *attach);
+
+/* Texts for numbers that only this kernel can name; filled once, asked per record. */
+struct ft_kernel;
+int ft_kernel_new(struct ft_kernel **out, const struct btf *btf);
+void ft_kernel_free(struct ft_kernel *n);
+/* Drop reason without its prefix, NULL when unknown. */
+const char *ft_kernel_drop_reason(const struct ft_kernel *n, uint32_t reason);
+/* Function that holds the address, "" when the kernel hides it. */
+const char *ft_kernel_symbol(struct ft_kernel *n, uint64_t addr);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * Where events come from. This room alone knows libbpf. Every source hands raw records to `emit`;
+ * nothing here attributes or judges.
+ */
+#ifndef FT_SOURCE_SOURCE_H
+#define FT_SOURCE_SOURCE_H
+
+#include "base/base.h"
+#include "base/loop.h"
+#include "event/event.h"
+#include "include/ft_shared.h"
+
+/* Where a source hands its records. */
+struct ft_emit {
+	void (*fn)(void *ctx, const void *rec, size_t len);
+	void *ctx;
+};
+
+static inline void ft_emit(const struct ft_emit *e, const struct ft_rec *rec)
+{
+	e->fn(e->ctx, rec, rec->h.size);
+}
+
+/* --- the loader --- */
+enum ft_probe_state { FT_PROBE_OFF, FT_PROBE_ON, FT_PROBE_UNNEEDED };
+
+/* One program and what became of it. Rows with the same `what` are variants: the first that works is used. */
+struct ft_probe {
+	const char *object, *program; /* object "" is a poller */
+	const char *attach;	      /* "tp_btf/kfree_skb" */
+	const char *what;	      /* event that it gives */
+	const char *cost;	      /* cost class */
+	const char *hides;	      /* what the user does not see without it */
+	bool required;		      /* its object is useless without it */
+	/* result */
+	enum ft_probe_state state;
+	int error;
+	char reason[160];
+};
+
+struct ft_bpf;
+struct ft_bpf_opts {
+	bool all_procs, no_follow, collectives;
+	unsigned int ring_bytes; /* power of 2, 0: default */
+};
+
+/*
+ * Opens, loads and attaches every object of the probe table; what does not work is noted in the table. Only
+ * -ENOTSUP (no BTF), -EPERM (no program could be loaded for want of rights) and -ENOMEM fail as a whole.
+ */
+int ft_bpf_open(struct ft_bpf **out, const struct ft_bpf_opts *opts, struct ft_loop *loop, const struct ft_emit *emit);
+void ft_bpf_free(struct ft_bpf *b);
+/* Lets events flow. */
+void ft_bpf_ready(struct ft_bpf *b);
+/* Takes all records that are in the ring now. */
+void ft_bpf_drain(struct ft_bpf *b);
+/* Ends all events; the maps stay readable. */
+void ft_bpf_detach(struct ft_bpf *b);
+/* Once a second: what was counted instead of sent, and what was lost. */
+void ft_bpf_tick(struct ft_bpf *b);
+
+int ft_bpf_proc_add(struct ft_bpf *b, uint32_t pid, uint64_t start_ns, uint32_t flags);
+void ft_bpf_proc_del(struct ft_bpf *b, uint32_t pid);
+/* Walks the traced processes: *pid 0 for the first; false after the last. */
+bool ft_bpf_proc_next(struct ft_bpf *b, uint32_t *pid);
+/* Whether traced sockets are open still. */
+bool ft_bpf_sockets(struct ft_bpf *b);
+/* Emits inv.sock for each socket that traced processes have open; they belong to their process from now on. */
+int ft_bpf_seed_sockets(struct ft_bpf *b);
+int ft_bpf_netns_add(struct ft_bpf *b, uint32_t netns);
+
+struct bpf_object;
+struct bpf_program;
+/* For sources that attach by themselves. NULL or -ENOENT when the object is not loaded. */
+struct bpf_program *ft_bpf_program(struct ft_bpf *b, const char *object, const char *program);
+int ft_bpf_map_fd(struct ft_bpf *b, const char *object, const char *map);
+struct ft_probe *ft_bpf_probes(struct ft_bpf *b, size_t *n);
+struct ft_probe *ft_bpf_probe(struct ft_bpf *b, const char *object, const char *program);
+
+/* --- NCCL: uprobes on the libraries that traced processes map --- */
+struct ft_nccl_src;
+struct ft_nccl_opts {
+	bool all; /* every process with an NCCL library, now and later */
+	bool collectives; /* one record per call: returns of all calls are probed too */
+	void (*found)(void *ctx, uint32_t pid); /* -a: a process with an NCCL library that is not traced yet */
+	void *ctx;
+};
+int ft_nccl_src_new(struct ft_nccl_src **out, struct ft_bpf *bpf, struct ft_loop *loop, const struct ft_emit *emit,
+		    const struct ft_nccl_opts *opts);
+void ft_nccl_src_free(struct ft_nccl_src *s);
+/* Looks through all processes now and calls opts.found for those with NCCL that were not added. */
+int ft_nccl_src_find(struct ft_nccl_src *s);
+/* Looks through the process's mappings now and follows later ones. 1: has NCCL, 0: none, negative errno. */
+int ft_nccl_src_add(struct ft_nccl_src *s, uint32_t pid);
+void ft_nccl_src_del(struct ft_nccl_src *s, uint32_t pid);
+/* Once a second: emits nccl.stats of what moved. */
+void ft_nccl_src_tick(struct ft_nccl_src *s);
+
+/* --- rtnetlink: carrier and speed in the network namespaces of traced processes --- */
+struct ft_link_src;
+int ft_link_src_new(struct ft_link_src **out, struct ft_loop *loop, const struct ft_emit *emit);
+void ft_link_src_free(struct ft_link_src *s);
+/* Watches the namespace of a process (once per namespace): emits inv.netdev for each interface, then net.link. */
+int ft_link_src_add(struct ft_link_src *s, uint32_t pid, uint32_t netns);
+
+#endif
