@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+/* One event in, its attribution out. */
+#include "attrib/internal.h"
+
+static const char *const place_names[] = { "saddr", "daddr",   "sport",  "dport",
+					   "netns", "ifindex", "ifname", "comm_ptr" };
+_Static_assert(sizeof(struct places) == ARRAY_SIZE(place_names) * sizeof(void *), "one name per place");
+
+int ft_attrib_new(struct ft_attrib **out)
+{
+	struct ft_attrib *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return -ENOMEM;
+	for (unsigned int kind = 0; kind < FT_KIND_MAX; kind++) {
+		const struct ft_kind_info *k = ft_kind(kind);
+		const struct ft_field **at = (const struct ft_field **)&a->places[kind];
+
+		for (size_t i = 0; k && i < ARRAY_SIZE(place_names); i++)
+			at[i] = ft_field(k, place_names[i]);
+	}
+	*out = a;
+	return 0;
+}
+
+void ft_attrib_free(struct ft_attrib *a)
+{
+	if (!a)
+		return;
+	proc_free_all(a);
+	netdev_free_all(a);
+	flow_free_all(a);
+	free(a);
+}
+
+uint64_t ft_attrib_unfit(const struct ft_attrib *a)
+{
+	return a->unfit;
+}
+
+/* What is learned from which kind, before the event itself is attributed. */
+static const struct {
+	uint16_t kind;
+	void (*learn)(struct ft_attrib *, const struct ft_hdr *);
+} learners[] = {
+	{ FT_KIND_inv_proc, proc_inventory },	  { FT_KIND_proc_start, proc_started },
+	{ FT_KIND_proc_exit, proc_exited },	  { FT_KIND_nccl_lib, proc_library },
+	{ FT_KIND_nccl_comm, comm_event },	  { FT_KIND_inv_netdev, netdev_inventory },
+	{ FT_KIND_inv_gpu, gpu_inventory },	  { FT_KIND_inv_pci, pci_inventory },
+	{ FT_KIND_inv_sock, flow_learn },	  { FT_KIND_tcp_state, flow_learn },
+	{ FT_KIND_tcp_retransmit, flow_learn },	  { FT_KIND_tcp_reset, flow_learn },
+};
+
+/* --- severity where the kind's own is not the last word --- */
+
+static enum ft_severity exit_severity(const struct ft_hdr *ev, const struct ft_attr *out)
+{
+	const struct ft_ev_proc_exit *e = (const void *)ev;
+	bool bad = (e->signal != FT_NONE_S32 && e->signal) || (e->exit_code != FT_NONE_S32 && e->exit_code);
+
+	return bad && out->nranks ? FT_ERROR : FT_INFO;
+}
+
+static enum ft_severity comm_severity(const struct ft_hdr *ev, const struct ft_attr *out)
+{
+	int32_t result = ((const struct ft_ev_nccl_comm *)ev)->result;
+
+	(void)out;
+	return result == FT_NONE_S32 || result == 0 || result == 7 ? FT_INFO : FT_ERROR;
+}
+
+static enum ft_severity link_severity(const struct ft_hdr *ev, const struct ft_attr *out)
+{
+	(void)out;
+	return ((const struct ft_ev_net_link *)ev)->carrier == 0 ? FT_ERROR : FT_WARNING;
+}
+
+static enum ft_severity incident_severity(const struct ft_hdr *ev, const struct ft_attr *out)
+{
+	(void)out;
+	return ((const struct ft_ev_incident *)ev)->open == 1 ? FT_WARNING : FT_INFO;
+}
+
+static enum ft_severity verdict_severity(const struct ft_hdr *ev, const struct ft_attr *out)
+{
+	(void)out;
+	return ((const struct ft_ev_verdict *)ev)->cause__kind.len ? FT_WARNING : FT_INFO;
+}
+
+static const struct {
+	uint16_t kind;
+	enum ft_severity (*fn)(const struct ft_hdr *, const struct ft_attr *);
+} severities[] = {
+	{ FT_KIND_proc_exit, exit_severity },	  { FT_KIND_nccl_comm, comm_severity },
+	{ FT_KIND_net_link, link_severity },	  { FT_KIND_incident, incident_severity },
+	{ FT_KIND_verdict, verdict_severity },
+};
+
+static void severity_fill(const struct ft_hdr *ev, struct ft_attr *out)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(severities); i++)
+		if (severities[i].kind == ev->kind)
+			out->severity = severities[i].fn(ev, out);
+}
+
+/* --- owners --- */
+
+static void proc_fill(struct ft_attrib *a, struct proc *p, const struct ft_hdr *ev, struct ft_attr *out)
+{
+	const struct ft_field *cf = a->places[ev->kind].comm_ptr;
+	struct proc *rank = NULL;
+	const struct comm *c;
+	uint64_t ptr = 0;
+	int device;
+
+	if (cf && !ft_field_get(cf, ev, &ptr))
+		ptr = 0;
+	memcpy(out->container, p->container, sizeof(out->container));
+	/* An inherited socket of a helper may be the rank's own traffic. */
+	if (p->helper && (ev->flags & FT_REC_SHARED))
+		rank = proc_find(a, p->rank_pid, 0);
+	ranks_fill(a, rank ? rank : p, ptr, out);
+	if (p->helper && !rank)
+		return;
+	p = rank ? rank : p;
+	c = ptr ? comm_find(p, ptr) : NULL;
+	device = c ? c->device : p->nidents == 1 ? p->idents[0].device : -1;
+	if (out->nranks <= 1) {
+		gpus_fill(a, p, device, out);
+		return;
+	}
+	for (int i = 0; i < p->nidents; i++)
+		gpus_fill(a, p, p->idents[i].device, out);
+}
+
+static bool uses_nic(const struct proc *p, const struct ft_attr_nic *nic)
+{
+	for (int i = 0; i < p->nown; i++)
+		if (p->own[i].netns == nic->netns && !strcmp(p->own[i].ifname, nic->netdev))
+			return true;
+	return false;
+}
+
+/*
+ * An event of an interface that names no process: the ranks whose sockets go through it all have to do with it;
+ * where no socket is known, it may be any of the ranks in its namespace.
+ */
+static void netns_fill(struct ft_attrib *a, uint32_t netns, struct ft_attr *out)
+{
+	bool by_route = false;
+
+	for (struct proc *p = a->procs; p && out->nnics; p = p->hh.next)
+		by_route |= !p->exited && !p->helper && uses_nic(p, &out->nics[0]);
+	for (struct proc *p = a->procs; p; p = p->hh.next) {
+		if (p->exited || p->helper || p->netns != netns)
+			continue;
+		if (by_route && !uses_nic(p, &out->nics[0]))
+			continue;
+		ranks_fill(a, p, 0, out);
+	}
+	if (!out->nranks)
+		return;
+	out->how |= by_route ? FT_HOW(route) : FT_HOW(netns);
+	out->shared |= !by_route && out->nranks > 1;
+}
+
+static void nics_fill(struct ft_attrib *a, const struct ft_hdr *ev, struct proc *p, struct ft_attr *out)
+{
+	const struct places *pl = &a->places[ev->kind];
+	uint64_t netns = 0, ifindex = 0;
+	char ifname[17] = "";
+	bool route = pl->saddr && ev->kind != FT_KIND_net_drop;
+	const char *name;
+	size_t len;
+
+	if (!pl->ifname)
+		return;
+	name = ft_field_text(pl->ifname, ev, &len);
+	memcpy(ifname, name, MIN(len, sizeof(ifname) - 1));
+	if (!ft_field_get(pl->netns, ev, &netns))
+		netns = 0;
+	if (!ft_field_get(pl->ifindex, ev, &ifindex))
+		ifindex = 0;
+	nic_fill(a, netns, ifindex, ifname, out);
+	if (!out->nnics)
+		return;
+	out->how |= route ? FT_HOW(route) : FT_HOW(ifname);
+	if (route && p)
+		own_nic_learn(p, netns, ifindex, ifname);
+}
+
+/* The process of a packet that the kernel could not name, by its addresses. */
+static struct proc *owner_by_tuple(struct ft_attrib *a, const struct ft_hdr *ev, const struct tuple *t,
+				   struct ft_attr *out)
+{
+	const struct ft_ev_net_drop *e = (const void *)ev;
+	struct proc *p;
+
+	if (ev->kind != FT_KIND_net_drop)
+		return NULL;
+	p = flow_owner(a, t, e->ingress != 0);
+	if (!p)
+		p = flow_owner(a, t, e->ingress == 0);
+	if (p)
+		out->how |= FT_HOW(tuple);
+	return p;
+}
+
+static void peers_fill(struct ft_attrib *a, const struct tuple *t, const struct proc *p, struct ft_attr *out)
+{
+	struct proc *src = flow_owner(a, t, false), *dst = flow_owner(a, t, true);
+	struct proc *peer = src == p ? dst : dst == p ? src : NULL;
+	struct ft_attr tmp = {};
+
+	if (!peer)
+		return;
+	ranks_fill(a, peer, 0, &tmp);
+	out->peer_pid = peer->pid;
+	out->peer_sends = peer == src;
+	out->npeers = tmp.nranks;
+	memcpy(out->peers, tmp.ranks, sizeof(out->peers));
+}
+
+void ft_attrib_event(struct ft_attrib *a, const struct ft_hdr *ev, struct ft_attr *out)
+{
+	const struct places *pl = &a->places[ev->kind];
+	struct proc *p = NULL;
+	struct tuple t;
+	uint64_t netns;
+	bool have_tuple = tuple_of(a, ev, &t);
+
+	for (size_t i = 0; i < ARRAY_SIZE(learners); i++)
+		if (learners[i].kind == ev->kind)
+			learners[i].learn(a, ev);
+	*out = (struct ft_attr){ .how = ev->how, .severity = ft_kind(ev->kind)->severity };
+	if (ev->pid)
+		p = proc_find(a, ev->pid, ev->start_ns);
+	else if (have_tuple)
+		p = owner_by_tuple(a, ev, &t, out);
+	nics_fill(a, ev, p, out);
+	if (p)
+		proc_fill(a, p, ev, out);
+	else if (!ev->pid && pl->netns && ev->kind < FT_KIND_inv_proc && ft_field_get(pl->netns, ev, &netns))
+		netns_fill(a, netns, out);
+	if (p && have_tuple)
+		peers_fill(a, &t, p, out);
+	links_fill(a, out);
+	out->shared |= !!(ev->flags & FT_REC_SHARED);
+	severity_fill(ev, out);
+}
+
+void ft_attrib_each(struct ft_attrib *a, void (*fn)(void *ctx, const struct ft_attrib_proc *p), void *ctx)
+{
+	static const struct ft_hdr none = { .kind = FT_KIND_proc_start };
+
+	for (struct proc *p = a->procs; p; p = p->hh.next) {
+		struct ft_attr attr = {};
+		struct ft_attrib_proc info = {
+			.pid = p->pid, .ppid = p->ppid, .start_ns = p->start_ns, .netns = p->netns,
+			.helper = p->helper, .alive = !p->exited, .nccl = p->nccl, .env_rank = p->env_rank,
+			.env_world = p->env_world, .env_local_rank = p->env_local_rank, .task = p->task,
+			.exe = p->exe, .container = p->container, .pod = p->pod, .job = p->job, .env_by = p->env_by, .attr = &attr,
+		};
+
+		proc_fill(a, p, &none, &attr);
+		for (int i = 0; i < p->nown; i++)
+			nic_fill(a, p->own[i].netns, p->own[i].ifindex, p->own[i].ifname, &attr);
+		links_fill(a, &attr);
+		fn(ctx, &info);
+	}
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+/* NICs, GPUs and PCIe links. */
+#include "attrib/internal.h"
+
+static struct netdev *netdev_find(const struct ft_attrib *a, uint32_t netns, uint32_t ifindex)
+{
+	struct netdev_key key = { netns, ifindex };
+	struct netdev *d;
+
+	HASH_FIND(hh, a->netdevs, &key, sizeof(key), d);
+	return d;
+}
+
+static struct netdev *netdev_by_name(const struct ft_attrib *a, uint32_t netns, const char *ifname)
+{
+	for (struct netdev *d = a->netdevs; d; d = d->hh.next)
+		if (d->key.netns == netns && !strcmp(d->nic.netdev, ifname))
+			return d;
+	return NULL;
+}
+
+static struct netdev *netdev_learn(struct ft_attrib *a, uint32_t netns, uint32_t ifindex)
+{
+	struct netdev *d = netdev_find(a, netns, ifindex);
+
+	if (d)
+		return d;
+	d = HASH_COUNT(a->netdevs) < NETDEVS_MAX ? calloc(1, sizeof(*d)) : NULL;
+	if (!d)
+		goto unfit;
+	d->key = (struct netdev_key){ netns, ifindex };
+	HASH_ADD(hh, a->netdevs, key, sizeof(d->key), d);
+	if (d->hh.tbl)
+		return d;
+	free(d);
+unfit:
+	a->unfit++;
+	return NULL;
+}
+
+void netdev_inventory(struct ft_attrib *a, const struct ft_hdr *ev)
+{
+	const struct ft_ev_inv_netdev *e = (const void *)ev;
+	struct netdev *d = netdev_learn(a, e->netns, e->ifindex);
+
+	if (!d)
+		return;
+	d->nic = (struct ft_attr_nic){ .port = e->port == FT_NONE_U8 ? -1 : e->port, .netns = e->netns };
+	ft_fmt(d->nic.netdev, "%.*s", (int)sizeof(e->ifname), e->ifname);
+	ft_str_copy(ev, e->ibdev, d->nic.ibdev, sizeof(d->nic.ibdev));
+	ft_str_copy(ev, e->bdf, d->nic.bdf, sizeof(d->nic.bdf));
+}
+
+void netdev_free_all(struct ft_attrib *a)
+{
+	struct netdev *d, *next;
+
+	HASH_ITER(hh, a->netdevs, d, next) {
+		HASH_DEL(a->netdevs, d);
+		free(d);
+	}
+}
+
+void nic_fill(struct ft_attrib *a, uint32_t netns, uint32_t ifindex, const char *ifname, struct ft_attr *out)
+{
+	struct netdev *d = ifindex ? netdev_find(a, netns, ifindex) : NULL;
+	struct ft_attr_nic *n = &out->nics[out->nnics];
+
+	if (!d && ifname[0])
+		d = netdev_by_name(a, netns, ifname);
+	if ((!d && !ifname[0]) || out->nnics == FT_ATTR_MAX)
+		return;
+	if (d) {
+		*n = d->nic;
+	} else {
+		*n = (struct ft_attr_nic){ .port = -1, .netns = netns };
+		ft_strcpy(n->netdev, ifname, sizeof(n->netdev));
+	}
+	for (int i = 0; i < out->nnics; i++)
+		if (!memcmp(&out->nics[i], n, sizeof(*n)))
+			return;
+	out->nnics++;
+}
+
+void own_nic_learn(struct proc *p, uint32_t netns, uint32_t ifindex, const char *ifname)
+{
+	struct own_nic *n = &p->own[p->nown];
+
+	if ((!ifindex && !ifname[0]) || !strcmp(ifname, "lo"))
+		return;
+	for (int i = 0; i < p->nown; i++)
+		if (p->own[i].netns == netns && p->own[i].ifindex == ifindex)
+			return;
+	if (p->nown == OWN_NICS)
+		return;
+	*n = (struct own_nic){ .netns = netns, .ifindex = ifindex };
+	ft_strcpy(n->ifname, ifname, sizeof(n->ifname));
+	p->nown++;
+}
+
+/* --- GPUs --- */
+
+void gpu_inventory(struct ft_attrib *a, const struct ft_hdr *ev)
+{
+	const struct ft_ev_inv_gpu *e = (const void *)ev;
+	struct gpu g = { .index = e->index == FT_NONE_S32 ? -1 : e->index };
+	int at = a->ngpus;
+
+	ft_str_copy(ev, e->bdf, g.bdf, sizeof(g.bdf));
+	ft_str_copy(ev, e->uuid, g.uuid, sizeof(g.uuid));
+	for (int i = 0; i < a->ngpus; i++) {
+		if (strcmp(a->gpus[i].bdf, g.bdf) != 0)
+			continue;
+		a->gpus[i] = g;
+		return;
+	}
+	if (a->ngpus == GPUS_MAX) {
+		a->unfit++;
+		return;
+	}
+	for (; at && strcmp(a->gpus[at - 1].bdf, g.bdf) > 0; at--)
+		a->gpus[at] = a->gpus[at - 1];
+	a->gpus[at] = g;
+	a->ngpus++;
+}
+
+static int gpu_by_bdf(const struct ft_attrib *a, const char *bdf)
+{
+	for (int i = 0; i < a->ngpus; i++)
+		if (!strcmp(a->gpus[i].bdf, bdf))
+			return i;
+	return -1;
+}
+
+static void add_gpu(const struct ft_attrib *a, const char *bdf, struct ft_attr *out)
+{
+	int known = gpu_by_bdf(a, bdf);
+	struct ft_attr_gpu *g = &out->gpus[out->ngpus];
+
+	for (int i = 0; i < out->ngpus; i++)
+		if (!strcmp(out->gpus[i].bdf, bdf))
+			return;
+	if (out->ngpus == FT_ATTR_MAX) {
+		out->truncated = true;
+		return;
+	}
+	g->index = known >= 0 ? a->gpus[known].index : -1;
+	ft_strcpy(g->bdf, bdf, sizeof(g->bdf));
+	out->ngpus++;
+}
+
+/* Entry nr of CUDA_VISIBLE_DEVICES; nr < 0: the only one. False: no such entry. */
+static bool visible_entry(const char *list, int nr, char *out, size_t size)
+{
+	const char *s = list;
+
+	if (nr < 0 && strchr(list, ','))
+		return false;
+	for (int i = 0; i < nr; i++) {
+		s = strchr(s, ',');
+		if (!s)
+			return false;
+		s++;
+	}
+	snprintf(out, size, "%.*s", (int)strcspn(s, ","), s);
+	return out[0] != 0;
+}
+
+static const char *gpu_by_uuid(const struct ft_attrib *a, const char *prefix)
+{
+	const char *bdf = NULL;
+
+	/* CUDA takes any prefix that names one GPU. */
+	for (int i = 0; i < a->ngpus; i++) {
+		if (strncmp(a->gpus[i].uuid, prefix, strlen(prefix)) != 0)
+			continue;
+		if (bdf)
+			return NULL;
+		bdf = a->gpus[i].bdf;
+	}
+	return bdf;
+}
+
+/*
+ * A hint among the GPUs whose files are open: the CUDA device number counts the visible GPUs by PCI address (equal
+ * GPUs; CUDA_DEVICE_ORDER may say otherwise). Used only where the open files are all GPUs of the node, or no
+ * CUDA_VISIBLE_DEVICES stands between.
+ */
+static const char *gpu_hint(const struct ft_attrib *a, const struct proc *p, int device)
+{
+	char entry[64];
+	uint64_t nr;
+
+	if (!p->cuda_visible[0])
+		return device >= 0 && device < p->ngpus && !p->gpus_cut ? p->gpus[device] : NULL;
+	if (!visible_entry(p->cuda_visible, device, entry, sizeof(entry)))
+		return NULL;
+	if (!strncmp(entry, "GPU-", 4))
+		return gpu_by_uuid(a, entry);
+	if (ft_parse_u64(entry, &nr) || p->ngpus != a->ngpus || nr >= (uint64_t)p->ngpus)
+		return NULL;
+	return p->gpus[nr];
+}
+
+static bool has_file(const struct proc *p, const char *bdf)
+{
+	for (int i = 0; i < p->ngpus; i++)
+		if (!strcmp(p->gpus[i], bdf))
+			return true;
+	return false;
+}
+
+/* device: CUDA device of the communicator, -1 unknown. Open files that name several GPUs mean one of them. */
+void gpus_fill(struct ft_attrib *a, struct proc *p, int device, struct ft_attr *out)
+{
+	const char *hint;
+
+	if (!p->ngpus)
+		return;
+	hint = p->ngpus > 1 ? gpu_hint(a, p, device) : NULL;
+	if (hint && has_file(p, hint)) {
+		add_gpu(a, hint, out);
+		out->how |= FT_HOW(cuda_device) | FT_HOW(dev_files);
+		return;
+	}
+	for (int i = 0; i < p->ngpus; i++)
+		add_gpu(a, p->gpus[i], out);
+	out->how |= FT_HOW(dev_files);
+	out->truncated |= p->gpus_cut;
+	if (p->ngpus > 1)
+		out->shared = true;
+}
+
+/* --- PCIe links --- */
+
+static uint32_t none_is_zero(uint32_t v)
+{
+	return v == FT_NONE_U32 ? 0 : v;
+}
+
+void pci_inventory(struct ft_attrib *a, const struct ft_hdr *ev)
+{
+	const struct ft_ev_inv_pci *e = (const void *)ev;
+	struct ft_attrib_link l = {
+		.now_gen = none_is_zero(e->now__gen),
+		.now_width = none_is_zero(e->now__width),
+		.possible_gen = none_is_zero(e->possible__gen),
+		.possible_width = none_is_zero(e->possible__width),
+		.numa = e->numa == FT_NONE_S32 ? -1 : e->numa,
+	};
+
+	ft_str_copy(ev, e->port, l.port, sizeof(l.port));
+	ft_str_copy(ev, e->device, l.device, sizeof(l.device));
+	ft_str_copy(ev, e->serves, l.serves, sizeof(l.serves));
+	for (size_t i = 0; i < a->nlinks; i++) {
+		if (strcmp(a->links[i].port, l.port) != 0 || strcmp(a->links[i].device, l.device) != 0 ||
+		    strcmp(a->links[i].serves, l.serves) != 0)
+			continue;
+		a->links[i] = l;
+		return;
+	}
+	if (a->nlinks < LINKS_MAX)
+		a->links[a->nlinks++] = l;
+	else
+		a->unfit++;
+}
+
+const struct ft_attrib_link *ft_attrib_links(const struct ft_attrib *a, size_t *n)
+{
+	*n = a->nlinks;
+	return a->links;
+}
+
+static void add_link(const char *port, struct ft_attr *out)
+{
+	for (int i = 0; i < out->nlinks; i++)
+		if (!strcmp(out->links[i], port))
+			return;
+	if (out->nlinks < FT_ATTR_MAX)
+		ft_strcpy(out->links[out->nlinks++], port, sizeof(out->links[0]));
+	else
+		out->truncated = true;
+}
+
+static void links_to(const struct ft_attrib *a, const char *bdf, struct ft_attr *out)
+{
+	if (!bdf[0])
+		return;
+	for (size_t i = 0; i < a->nlinks; i++)
+		if (a->links[i].port[0] &&
+		    (!strcmp(a->links[i].device, bdf) || strstr(a->links[i].serves, bdf)))
+			add_link(a->links[i].port, out);
+}
+
+/* The links on the way to the GPUs and NICs in *out, by the name of their upstream port. */
+void links_fill(const struct ft_attrib *a, struct ft_attr *out)
+{
+	for (int i = 0; i < out->ngpus; i++)
+		links_to(a, out->gpus[i].bdf, out);
+	for (int i = 0; i < out->nnics; i++)
+		links_to(a, out->nics[i].bdf, out);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/* What the files of this room share. */
+#ifndef FT_ATTRIB_INTERNAL_H
+#define FT_ATTRIB_INTERNAL_H
+
+/* Without memory an element is not added: its hh.tbl is NULL, and it counts as unfit. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "attrib/attrib.h"
+
+#define PROCS_MAX   65536
+#define EXITED_MAX  4096 /* ended processes that are remembered, for late events */
+#define COMMS_MAX   256	 /* of one process */
+#define FLOWS_MAX   65536
+#define NETDEVS_MAX 4096
+#define GPUS_MAX    64
+#define LINKS_MAX   1024
+#define OWN_NICS    4 /* NICs remembered of a process's sockets */
+
+/* /proc gives start times in ticks of 10 ms. */
+#define START_SLACK_NS (10 * NSEC_PER_MSEC)
+
+struct comm {
+	struct comm *next;
+	uint64_t ptr, parent, hash;
+	int32_t rank, nranks, device;
+	bool dead;
+	int ident; /* index in proc.idents */
+};
+
+/* One rank of a process: its communicators on one GPU. A process with a rank per thread has several. */
+struct ident {
+	const struct comm *rep; /* the largest communicator, the oldest of those */
+	int device;		/* CUDA device, -1 unknown */
+};
+
+struct own_nic {
+	uint32_t netns, ifindex;
+	char ifname[16];
+};
+
+struct proc {
+	UT_hash_handle hh;
+	uint32_t pid, ppid, netns;
+	uint64_t start_ns;
+	struct proc *older; /* the process that had this pid before */
+	bool helper, exited;
+	int nccl;
+	int env_rank, env_world, env_local_rank;
+	uint32_t rank_pid; /* of a helper: the rank that forked it */
+	struct comm *comms;
+	int ncomms;
+	struct ident idents[FT_ATTR_MAX];
+	int nidents;
+	bool idents_cut, idents_valid;
+	int ngpus;
+	bool gpus_cut;
+	char gpus[FT_ATTR_MAX][16]; /* open device files, sorted */
+	int nown;
+	struct own_nic own[OWN_NICS];
+	char task[17], exe[128], container[72], pod[64], job[32], env_by[32], cuda_visible[256];
+};
+
+struct netdev {
+	UT_hash_handle hh;
+	struct netdev_key {
+		uint32_t netns, ifindex;
+	} key;
+	struct ft_attr_nic nic;
+};
+
+struct gpu {
+	int32_t index;
+	char bdf[16], uuid[48];
+};
+
+/* A TCP connection seen from one or both ends: a is the smaller endpoint. */
+struct endpoint {
+	uint8_t ip[16];
+	uint16_t port;
+} __attribute__((packed));
+
+struct end {
+	uint32_t pid, netns;
+	uint64_t start_ns;
+	bool closed;
+	bool ambiguous; /* two processes claim it: equal addresses in two namespaces */
+};
+
+struct flow {
+	UT_hash_handle hh;
+	struct flow_key {
+		struct endpoint a, b;
+	} key;
+	struct end end[2];
+};
+
+/* Fields by which any kind of event is placed; NULL where the kind has none. */
+struct places {
+	const struct ft_field *saddr, *daddr, *sport, *dport, *netns, *ifindex, *ifname, *comm_ptr;
+};
+
+struct ft_attrib {
+	struct proc *procs;
+	struct netdev *netdevs;
+	struct flow *flows;
+	struct gpu gpus[GPUS_MAX]; /* sorted by PCI address: CUDA's order of equal GPUs */
+	int ngpus;
+	struct ft_attrib_link links[LINKS_MAX];
+	size_t nlinks;
+	uint32_t exited[EXITED_MAX]; /* ring of pids */
+	uint64_t nexited;
+	uint64_t unfit;
+	struct places places[FT_KIND_MAX];
+};
+
+/* attrib_proc.c */
+struct proc *proc_find(struct ft_attrib *a, uint32_t pid, uint64_t start_ns);
+struct proc *proc_learn(struct ft_attrib *a, const struct ft_hdr *ev);
+void proc_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
+void proc_started(struct ft_attrib *a, const struct ft_hdr *ev);
+void proc_exited(struct ft_attrib *a, const struct ft_hdr *ev);
+void proc_library(struct ft_attrib *a, const struct ft_hdr *ev);
+void proc_free_all(struct ft_attrib *a);
+bool proc_is_rank(const struct proc *p);
+
+/* attrib_rank.c */
+void comm_event(struct ft_attrib *a, const struct ft_hdr *ev);
+void comms_free(struct proc *p);
+void idents_update(struct proc *p);
+/* Adds the process's ranks; comm_ptr 0: of the event no communicator is known. */
+void ranks_fill(struct ft_attrib *a, struct proc *p, uint64_t comm_ptr, struct ft_attr *out);
+const struct comm *comm_find(const struct proc *p, uint64_t ptr);
+
+/* attrib_dev.c */
+void netdev_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
+void gpu_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
+void pci_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
+void netdev_free_all(struct ft_attrib *a);
+void nic_fill(struct ft_attrib *a, uint32_t netns, uint32_t ifindex, const char *ifname, struct ft_attr *out);
+void gpus_fill(struct ft_attrib *a, struct proc *p, int device, struct ft_attr *out);
+void links_fill(const struct ft_attrib *a, struct ft_attr *out);
+void own_nic_learn(struct proc *p, uint32_t netns, uint32_t ifindex, const char *ifname);
+
+/* attrib_flow.c */
+struct tuple {
+	struct endpoint src, dst;
+	uint32_t netns;
+};
+bool tuple_of(const struct ft_attrib *a, const struct ft_hdr *ev, struct tuple *t);
+void flow_learn(struct ft_attrib *a, const struct ft_hdr *ev);
+/* Owner of one end of the packet's connection, NULL when unknown or ambiguous. */
+struct proc *flow_owner(struct ft_attrib *a, const struct tuple *t, bool dst);
+void flow_free_all(struct ft_attrib *a);
+
+#endif
