@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+/* Events in, incidents out. */
+#include "diagnose/internal.h"
+
+void lines_add(struct lines *l, const char *fmt, ...)
+{
+	char *s = l->s[l->n];
+	va_list ap;
+
+	if (l->n == LINES_MAX)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(s, sizeof(l->s[0]), fmt, ap);
+	va_end(ap);
+	for (size_t i = 0; i < l->n; i++)
+		if (!strcmp(l->s[i], s))
+			return;
+	l->n++;
+}
+
+int ft_diag_new(struct ft_diag **out, const struct ft_diag_opts *opts)
+{
+	struct ft_diag *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return -ENOMEM;
+	d->opts = *opts;
+	d->comm_size = -1;
+	d->incidents = calloc(INCIDENTS_MAX, sizeof(*d->incidents));
+	if (!d->incidents) {
+		free(d);
+		return -ENOMEM;
+	}
+	*out = d;
+	return 0;
+}
+
+void ft_diag_free(struct ft_diag *d)
+{
+	if (!d)
+		return;
+	graph_free(d);
+	for (size_t i = 0; i < d->nblind; i++)
+		free(d->blind[i]);
+	free(d->incidents);
+	free(d);
+}
+
+/* --- incidents --- */
+
+void finding_ranks(struct finding *f, const struct ft_attr_rank *ranks, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		int k = 0;
+
+		while (k < f->nranks && (rank_number(&f->ranks[k]) != rank_number(&ranks[i]) ||
+					 f->ranks[k].comm != ranks[i].comm))
+			k++;
+		if (k == f->nranks && k < FT_ATTR_MAX)
+			f->ranks[f->nranks++] = ranks[i];
+	}
+}
+
+void incident_attr(const struct finding *f, struct ft_attr *attr)
+{
+	const struct place *ends[] = { f->x, f->y };
+
+	*attr = (struct ft_attr){ .nranks = f->nranks };
+	memcpy(attr->ranks, f->ranks, sizeof(attr->ranks));
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (ends[i] && ends[i]->local && ends[i]->nic.netdev[0])
+			attr->nics[attr->nnics++] = ends[i]->nic;
+}
+
+static void incident_emit(struct ft_diag *d, const struct incident *in)
+{
+	struct ft_ev_incident *e;
+	struct ft_attr attr;
+	struct ft_rec rec;
+
+	if (!d->opts.sink)
+		return;
+	e = ft_rec_new(&rec, FT_KIND_incident, d->now_ns);
+	e->id = in->id;
+	e->open = in->open;
+	e->confidence = in->f.confidence;
+	e->since_ns = in->f.since_ns + d->opts.clock->offset_ns;
+	ft_rec_str(&rec, &e->cause__kind, rules[in->f.rule].kind);
+	ft_rec_str(&rec, &e->cause__object, in->f.object);
+	ft_rec_str(&rec, &e->text, in->f.text);
+	incident_attr(&in->f, &attr);
+	attr.severity = !in->open ? FT_INFO : rules[in->f.rule].weight >= 60 ? FT_ERROR : FT_WARNING;
+	d->opts.sink(d->opts.ctx, &rec.h, &attr);
+}
+
+static bool covers_same(const struct finding *a, const struct finding *b)
+{
+	for (size_t i = 0; i < a->ncover; i++)
+		for (size_t k = 0; k < b->ncover; k++)
+			if (a->cover[i].src == b->cover[k].src && a->cover[i].dst == b->cover[k].dst)
+				return true;
+	return false;
+}
+
+static bool is_same(const struct finding *a, const struct finding *b)
+{
+	if (a->rule != b->rule)
+		return false;
+	return !strcmp(a->object, b->object) || (a->rule == R_LOSS && covers_same(a, b));
+}
+
+static struct incident *incident_new(struct ft_diag *d, const struct finding *f)
+{
+	struct incident *in = &d->incidents[d->nincidents];
+
+	if (d->nincidents == INCIDENTS_MAX) {
+		d->unfit++;
+		return NULL;
+	}
+	*in = (struct incident){ .id = ++d->nincidents, .open = true, .f = *f };
+	return in;
+}
+
+/* An incident that turned out to be part of another one. */
+static void incident_merge(struct ft_diag *d, struct incident *in, const struct incident *into)
+{
+	in->merged = true;
+	if (!in->open)
+		return;
+	in->open = false;
+	ft_fmt(in->f.text, "part of #%u: %.180s", into->id, into->f.object);
+	incident_emit(d, in);
+}
+
+/* The same finding again is silence; a new one, a surer one or another object is a line. */
+void finding_submit(struct ft_diag *d, const struct finding *f)
+{
+	struct incident *in = NULL;
+	bool changed;
+
+	for (size_t i = 0; i < d->nincidents; i++) {
+		struct incident *old = &d->incidents[i];
+
+		if (old->merged || !is_same(&old->f, f))
+			continue;
+		if (in)
+			incident_merge(d, old, in);
+		else
+			in = old;
+	}
+	if (!in) {
+		in = incident_new(d, f);
+		if (in)
+			incident_emit(d, in);
+		return;
+	}
+	changed = strcmp(in->f.object, f->object) != 0 || in->f.confidence < f->confidence;
+	if (!in->open && f->last_ns > in->f.last_ns)
+		in->open = changed = true;
+	in->f = *f;
+	if (changed && in->open)
+		incident_emit(d, in);
+}
+
+static void incidents_settle(struct ft_diag *d)
+{
+	for (size_t i = 0; i < d->nincidents; i++) {
+		struct incident *in = &d->incidents[i];
+
+		if (!in->open || d->now_ns < in->f.last_ns + rules[in->f.rule].settle_ns)
+			continue;
+		in->open = false;
+		incident_emit(d, in);
+	}
+}
+
+void diag_judge(struct ft_diag *d, bool final)
+{
+	if (d->dirty)
+		loss_judge(d);
+	d->dirty = false;
+	deaths_judge(d, final);
+	resets_judge(d, final);
+	incidents_settle(d);
+	d->judged_ns = d->now_ns;
+}
+
+void ft_diag_advance(struct ft_diag *d, uint64_t now_ns)
+{
+	d->now_ns = MAX(d->now_ns, now_ns);
+	if (!d->start_ns)
+		d->start_ns = d->judged_ns = now_ns;
+	if (d->now_ns >= d->judged_ns + JUDGE_NS)
+		diag_judge(d, false);
+}
+
+/* --- what is watched --- */
+
+static void blind_add(struct ft_diag *d, const char *s)
+{
+	for (size_t i = 0; i < d->nblind; i++)
+		if (!strcmp(d->blind[i], s))
+			return;
+	if (d->nblind == BLIND_MAX || !(d->blind[d->nblind] = strdup(s)))
+		d->blind_more++;
+	else
+		d->nblind++;
+}
+
+static void on_session(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_session *e = (const void *)ev;
+	size_t len;
+	const char *s = ft_str_get(ev, e->blind, &len);
+
+	(void)attr;
+	for (size_t i = 0, n; i < len; i += n + 1) {
+		_cleanup_free_ char *line = strndup(s + i, n = strnlen(s + i, len - i));
+
+		if (line)
+			blind_add(d, line);
+	}
+}
+
+/* Several programs can give one kind: it is watched when any of them is attached. */
+static void on_probe(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_probe *e = (const void *)ev;
+	char gives[32], hides[160], reason[160], line[360];
+	const struct ft_kind_info *k;
+
+	(void)attr;
+	k = ft_kind_by_name(ft_str_copy(ev, e->gives, gives, sizeof(gives)));
+	if (k && e->state == 1)
+		d->watch[k->kind] = WATCH_ON;
+	else if (k && e->state == 0 && d->watch[k->kind] == WATCH_UNKNOWN)
+		d->watch[k->kind] = WATCH_OFF;
+	if (e->state != 0 || !e->hides.len)
+		return;
+	ft_str_copy(ev, e->hides, hides, sizeof(hides));
+	ft_str_copy(ev, e->reason, reason, sizeof(reason));
+	ft_fmt(line, "%s (%s)", hides, reason[0] ? reason : "not attached");
+	blind_add(d, line);
+}
+
+static void on_lost(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_lost *e = (const void *)ev;
+
+	(void)attr;
+	if (e->records != FT_NONE_U64)
+		d->lost += e->records;
+}
+
+static void on_host(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_inv_host *e = (const void *)ev;
+	char what[96], reason[128], line[240];
+
+	(void)attr;
+	ft_fmt(line, "%s: %s", ft_str_copy(ev, e->what, what, sizeof(what)),
+	       ft_str_copy(ev, e->reason, reason, sizeof(reason)));
+	blind_add(d, line);
+}
+
+static void on_inv_proc(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_inv_proc *e = (const void *)ev;
+
+	(void)attr;
+	if (!d->job[0])
+		ft_str_copy(ev, e->job, d->job, sizeof(d->job));
+}
+
+/* --- connections and interfaces that are there --- */
+
+static void on_socket(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_tcp_state *e = (const void *)ev;
+	struct flow *f;
+	bool src;
+
+	/* Listening and failed sockets are no connections. */
+	if (ev->kind == FT_KIND_tcp_state && e->to != 1 && e->to != 7)
+		return;
+	f = flow_of(d, ev, attr, &src);
+	if (f)
+		f->end[src].closed = ev->kind == FT_KIND_tcp_state && e->to == 7;
+}
+
+static void on_netdev(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_inv_netdev *e = (const void *)ev;
+	struct place *p = attr->nnics ? place_of(d, &attr->nics[0]) : NULL;
+
+	if (!p)
+		return;
+	d->netdevs++;
+	p->nic = attr->nics[0];
+	p->speed_mbps = e->speed_mbps == FT_NONE_U32 ? 0 : e->speed_mbps;
+}
+
+static const struct {
+	uint16_t kind;
+	void (*fn)(struct ft_diag *, const struct ft_hdr *, const struct ft_attr *);
+} handlers[] = {
+	{ FT_KIND_session, on_session },
+	{ FT_KIND_probe, on_probe },
+	{ FT_KIND_lost, on_lost },
+	{ FT_KIND_inv_host, on_host },
+	{ FT_KIND_inv_proc, on_inv_proc },
+	{ FT_KIND_inv_sock, on_socket },
+	{ FT_KIND_tcp_state, on_socket },
+	{ FT_KIND_inv_netdev, on_netdev },
+	{ FT_KIND_tcp_retransmit, loss_retransmit },
+	{ FT_KIND_net_drop, loss_drop },
+	{ FT_KIND_net_link, rule_link },
+	{ FT_KIND_net_tx_timeout, rule_tx_timeout },
+	{ FT_KIND_proc_exit, rule_exit },
+	{ FT_KIND_tcp_reset, rule_reset },
+	{ FT_KIND_nccl_comm, rule_nccl },
+};
+
+void ft_diag_event(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	if (ev->kind == FT_KIND_incident || ev->kind == FT_KIND_verdict || ev->kind == FT_KIND_heartbeat)
+		return;
+	ft_diag_advance(d, ev->ts_ns);
+	for (size_t i = 0; i < ARRAY_SIZE(handlers); i++)
+		if (handlers[i].kind == ev->kind)
+			handlers[i].fn(d, ev, attr);
+	dproc_event(d, ev, attr);
+}

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+/* The graph: processes, places, connections between them, interfaces that dropped packets. */
+#include "diagnose/internal.h"
+
+/* --- places --- */
+
+static struct place *place_get(struct ft_diag *d, const struct place_key *key)
+{
+	struct place *p;
+
+	HASH_FIND(hh, d->places, key, sizeof(*key), p);
+	if (p)
+		return p;
+	p = HASH_COUNT(d->places) < PLACES_MAX ? calloc(1, sizeof(*p)) : NULL;
+	if (!p)
+		goto unfit;
+	p->key = *key;
+	HASH_ADD(hh, d->places, key, sizeof(p->key), p);
+	if (p->hh.tbl)
+		return p;
+	free(p);
+unfit:
+	d->unfit++;
+	return NULL;
+}
+
+struct place *place_of(struct ft_diag *d, const struct ft_attr_nic *nic)
+{
+	struct place_key key = { .netns = nic->netns };
+	struct place *p;
+
+	memcpy(key.ifname, nic->netdev, sizeof(key.ifname));
+	p = place_get(d, &key);
+	if (p && !p->local) {
+		p->local = true;
+		p->nic = *nic;
+	}
+	return p;
+}
+
+static struct place *place_remote(struct ft_diag *d, const uint8_t ip[16])
+{
+	struct place_key key = {};
+
+	memcpy(key.ip, ip, sizeof(key.ip));
+	return place_get(d, &key);
+}
+
+static bool same_rank(const struct ft_attr_rank *a, const struct ft_attr_rank *b)
+{
+	if (a->global_rank >= 0 && b->global_rank >= 0)
+		return a->global_rank == b->global_rank;
+	return a->comm == b->comm && a->rank == b->rank && a->global_rank == b->global_rank;
+}
+
+void place_add_ranks(struct place *p, const struct ft_attr *attr)
+{
+	for (int i = 0; i < attr->nranks; i++) {
+		int k = 0;
+
+		while (k < p->nranks && !same_rank(&p->ranks[k], &attr->ranks[i]))
+			k++;
+		if (k == FT_ATTR_MAX)
+			p->ranks_cut = true;
+		else if (k == p->nranks)
+			p->ranks[p->nranks++] = attr->ranks[i];
+		else if (attr->ranks[i].nranks > p->ranks[k].nranks)
+			p->ranks[k] = attr->ranks[i];
+	}
+}
+
+/* --- addresses --- */
+
+void addr_learn(struct ft_diag *d, const uint8_t ip[16], struct place *p)
+{
+	struct addr *a;
+
+	HASH_FIND(hh, d->addrs, ip, 16, a);
+	if (a) {
+		if (a->place != p)
+			a->place = NULL;
+		return;
+	}
+	a = HASH_COUNT(d->addrs) < PLACES_MAX ? calloc(1, sizeof(*a)) : NULL;
+	if (!a)
+		goto unfit;
+	memcpy(a->ip, ip, sizeof(a->ip));
+	a->place = p;
+	HASH_ADD(hh, d->addrs, ip, sizeof(a->ip), a);
+	if (a->hh.tbl)
+		return;
+	free(a);
+unfit:
+	d->unfit++;
+}
+
+/* --- connections --- */
+
+
+static bool get_end(const struct ft_field *addr, const struct ft_field *port, const struct ft_hdr *ev,
+		    struct endpoint *out)
+{
+	static const uint8_t none[16];
+	uint64_t v;
+
+	if (!addr || !port || (addr->role == FT_ROLE_VARIES && (ev->flags & FT_REC_AGG)))
+		return false;
+	memcpy(out->ip, (const char *)ev + addr->off, sizeof(out->ip));
+	if (!memcmp(out->ip, none, sizeof(none)) || !ft_field_get(port, ev, &v) || !v)
+		return false;
+	out->port = v;
+	return true;
+}
+
+static void flows_sweep(struct ft_diag *d)
+{
+	struct flow *f, *next;
+
+	HASH_ITER(hh, d->flows, f, next) {
+		bool closed = (f->end[0].closed || !f->end[0].pid) && (f->end[1].closed || !f->end[1].pid);
+		bool evidence = f->dir[0].segs || f->dir[1].segs || f->dir[0].drops[0].site || f->dir[1].drops[0].site;
+
+		if (!closed || evidence)
+			continue;
+		HASH_DEL(d->flows, f);
+		free(f);
+	}
+}
+
+static struct flow *flow_get(struct ft_diag *d, const struct flow_key *key)
+{
+	struct flow *f;
+
+	HASH_FIND(hh, d->flows, key, sizeof(*key), f);
+	if (f)
+		return f;
+	if (HASH_COUNT(d->flows) >= FLOWS_MAX)
+		flows_sweep(d);
+	f = HASH_COUNT(d->flows) < FLOWS_MAX ? calloc(1, sizeof(*f)) : NULL;
+	if (!f)
+		goto unfit;
+	f->key = *key;
+	HASH_ADD(hh, d->flows, key, sizeof(f->key), f);
+	if (f->hh.tbl)
+		return f;
+	free(f);
+unfit:
+	d->unfit++;
+	return NULL;
+}
+
+/* The event's own end: where its process and its interface are. */
+static void end_learn(struct ft_diag *d, struct fend *e, const uint8_t ip[16], const struct ft_hdr *ev,
+		      const struct ft_attr *attr)
+{
+	struct place *p;
+
+	if (ev->pid)
+		e->pid = ev->pid;
+	if (!attr->nnics || (e->place && e->place->key.ifname[0] && !attr->nics[0].netdev[0]))
+		return;
+	p = place_of(d, &attr->nics[0]);
+	if (!p)
+		return;
+	e->place = p;
+	addr_learn(d, ip, p);
+	place_add_ranks(p, attr);
+	if (!p->pid && ev->pid) {
+		p->pid = ev->pid;
+		ft_fmt(p->task, "%.*s", (int)sizeof(ev->task), ev->task);
+	}
+}
+
+/*
+ * The connection of an event; *src is the index of the end that saddr and sport name. A net.drop tells nothing
+ * of the ends' places: it can be anywhere on the way.
+ */
+struct flow *flow_of(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr, bool *src)
+{
+	const struct ft_kind_info *k = ft_kind(ev->kind);
+	struct endpoint s, t;
+	struct flow_key key;
+	struct flow *f;
+	bool swap;
+
+	if (!get_end(ft_field(k, "saddr"), ft_field(k, "sport"), ev, &s) ||
+	    !get_end(ft_field(k, "daddr"), ft_field(k, "dport"), ev, &t))
+		return NULL;
+	swap = memcmp(&s, &t, sizeof(s)) > 0;
+	key.a = swap ? t : s;
+	key.b = swap ? s : t;
+	f = flow_get(d, &key);
+	if (!f)
+		return NULL;
+	*src = swap;
+	if (ev->kind != FT_KIND_net_drop)
+		end_learn(d, &f->end[swap], s.ip, ev, attr);
+	return f;
+}
+
+struct place *end_place(struct ft_diag *d, struct flow *f, int end)
+{
+	const struct endpoint *e = end ? &f->key.b : &f->key.a;
+	struct addr *a;
+
+	if (f->end[end].place)
+		return f->end[end].place;
+	HASH_FIND(hh, d->addrs, e->ip, sizeof(e->ip), a);
+	if (a)
+		return a->place;
+	return place_remote(d, e->ip);
+}
+
+/* --- interfaces that dropped --- */
+
+struct site *site_of(struct ft_diag *d, uint32_t netns, const char *ifname)
+{
+	struct site_key key = { .netns = netns };
+	struct site *s;
+
+	memcpy(key.ifname, ifname, strnlen(ifname, sizeof(key.ifname)));
+	HASH_FIND(hh, d->sites, &key, sizeof(key), s);
+	if (s)
+		return s;
+	s = HASH_COUNT(d->sites) < SITES_MAX ? calloc(1, sizeof(*s)) : NULL;
+	if (!s)
+		goto unfit;
+	s->key = key;
+	HASH_ADD(hh, d->sites, key, sizeof(s->key), s);
+	if (s->hh.tbl)
+		return s;
+	free(s);
+unfit:
+	d->unfit++;
+	return NULL;
+}
+
+/* --- processes --- */
+
+struct dproc *dproc_find(struct ft_diag *d, uint32_t pid)
+{
+	struct dproc *p;
+
+	HASH_FIND(hh, d->procs, &pid, sizeof(pid), p);
+	return p;
+}
+
+static struct dproc *dproc_get(struct ft_diag *d, uint32_t pid)
+{
+	struct dproc *p = dproc_find(d, pid);
+
+	if (p)
+		return p;
+	p = HASH_COUNT(d->procs) < PROCS_MAX ? calloc(1, sizeof(*p)) : NULL;
+	if (!p)
+		goto unfit;
+	p->pid = pid;
+	HASH_ADD(hh, d->procs, pid, sizeof(p->pid), p);
+	if (p->hh.tbl)
+		return p;
+	free(p);
+unfit:
+	d->unfit++;
+	return NULL;
+}
+
+/* Learns who is a rank; what is no rank is forgotten when it ends. */
+void dproc_event(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	struct dproc *p;
+
+	if (!ev->pid)
+		return;
+	p = dproc_get(d, ev->pid);
+	if (!p)
+		return;
+	if (ev->kind == FT_KIND_proc_start && p->exit_ns)
+		p->exit_ns = 0;
+	if (ev->kind == FT_KIND_inv_proc || ev->kind == FT_KIND_proc_start || !p->task[0])
+		ft_fmt(p->task, "%.*s", (int)sizeof(ev->task), ev->task);
+	p->is_rank = attr->nranks > 0;
+	p->nranks = attr->nranks;
+	if (attr->nranks) {
+		p->rank = attr->ranks[0];
+		d->comm_size = MAX(d->comm_size, attr->ranks[0].nranks);
+	}
+	if (ev->kind != FT_KIND_proc_exit)
+		return;
+	p->exit_ns = ev->ts_ns;
+	if (!p->is_rank) {
+		HASH_DEL(d->procs, p);
+		free(p);
+	}
+}
+
+/* --- pairs: connections added up by the places they join, one way each --- */
+
+static struct window *window_of(struct ft_diag *d, const struct pair_key *key, bool make)
+{
+	struct window *w;
+
+	HASH_FIND(hh, d->windows, key, sizeof(*key), w);
+	if (w || !make)
+		return w;
+	w = HASH_COUNT(d->windows) < PAIRS_MAX ? calloc(1, sizeof(*w)) : NULL;
+	if (!w)
+		goto unfit;
+	w->key = *key;
+	HASH_ADD(hh, d->windows, key, sizeof(w->key), w);
+	if (w->hh.tbl)
+		return w;
+	free(w);
+unfit:
+	d->unfit++;
+	return NULL;
+}
+
+void window_add(struct ft_diag *d, struct flow *f, int src, uint64_t segs, uint64_t ts_ns)
+{
+	struct pair_key key = { end_place(d, f, src), end_place(d, f, !src) };
+	struct window *w = key.src && key.dst ? window_of(d, &key, true) : NULL;
+
+	if (!w)
+		return;
+	if (ts_ns > w->from_ns + WINDOW_NS) {
+		w->from_ns = ts_ns;
+		w->segs = 0;
+	}
+	w->segs += segs;
+	w->peak = MAX(w->peak, w->segs);
+}
+
+static struct pair *pair_get(struct ft_diag *d, struct place *src, struct place *dst)
+{
+	struct pair_key key = { src, dst };
+	struct window *w;
+	struct pair *p;
+
+	HASH_FIND(hh, d->pair_hash, &key, sizeof(key), p);
+	if (p)
+		return p;
+	if (d->npairs == PAIRS_MAX)
+		goto unfit;
+	w = window_of(d, &key, false);
+	p = &d->pairs[d->npairs];
+	*p = (struct pair){ .key = key, .peak = w ? w->peak : 0 };
+	HASH_ADD(hh, d->pair_hash, key, sizeof(p->key), p);
+	if (p->hh.tbl) {
+		d->npairs++;
+		return p;
+	}
+unfit:
+	d->unfit++;
+	return NULL;
+}
+
+static void pair_add_drops(struct pair *p, const struct dir *dir)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(dir->drops) && dir->drops[i].site; i++) {
+		size_t k = 0;
+
+		while (k < ARRAY_SIZE(p->drops) - 1 && p->drops[k].site && p->drops[k].site != dir->drops[i].site)
+			k++;
+		p->drops[k].site = dir->drops[i].site;
+		p->drops[k].packets += dir->drops[i].packets;
+	}
+}
+
+static void pair_add(struct pair *p, const struct dir *dir)
+{
+	p->flows++;
+	pair_add_drops(p, dir);
+	if (!dir->segs)
+		return;
+	p->lossy_flows++;
+	p->segs += dir->segs;
+	p->bytes += dir->bytes;
+	p->syn_segs += dir->syn_segs;
+	p->first_ns = p->first_ns ? MIN(p->first_ns, dir->first_ns) : dir->first_ns;
+	p->last_ns = MAX(p->last_ns, dir->last_ns);
+}
+
+void pairs_make(struct ft_diag *d)
+{
+	if (!d->pairs)
+		d->pairs = calloc(PAIRS_MAX, sizeof(*d->pairs));
+	HASH_CLEAR(hh, d->pair_hash);
+	d->npairs = 0;
+	if (!d->pairs)
+		return;
+	for (struct flow *f = d->flows; f; f = f->hh.next) {
+		struct place *a = end_place(d, f, 0), *b = end_place(d, f, 1);
+		struct pair *p;
+
+		/* An address that two namespaces have tells no place. */
+		if (!a || !b)
+			continue;
+		p = pair_get(d, a, b);
+		if (p)
+			pair_add(p, &f->dir[0]);
+		p = pair_get(d, b, a);
+		if (p)
+			pair_add(p, &f->dir[1]);
+	}
+}
+
+bool place_touches(const struct pair *p, const struct place *x)
+{
+	return p->key.src == x || p->key.dst == x;
+}
+
+#define FREE_ALL(head, type)                                                                       \
+	do {                                                                                       \
+		struct type *e_, *next_;                                                           \
+                                                                                                   \
+		HASH_ITER(hh, head, e_, next_)                                                     \
+		{                                                                                  \
+			HASH_DEL(head, e_);                                                        \
+			free(e_);                                                                  \
+		}                                                                                  \
+	} while (0)
+
+void graph_free(struct ft_diag *d)
+{
+	FREE_ALL(d->places, place);
+	FREE_ALL(d->flows, flow);
+	FREE_ALL(d->sites, site);
+	FREE_ALL(d->addrs, addr);
+	FREE_ALL(d->windows, window);
+	FREE_ALL(d->procs, dproc);
+	HASH_CLEAR(hh, d->pair_hash);
+	free(d->pairs);
+}

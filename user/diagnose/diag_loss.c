@@ -1,0 +1,593 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+/*
+ * Lossy links. A retransmission says that a packet of this direction was lost somewhere between two places, not
+ * where. A drop says where. So first the drops explain what they can, then one place that all the rest crosses,
+ * and what is left is a path that cannot be told apart further.
+ */
+#include "diagnose/internal.h"
+
+/* --- evidence comes in --- */
+
+/* A record that stands for several has the time of its making; the events were before. */
+static uint64_t first_time(const struct ft_hdr *ev)
+{
+	return ev->count > 1 && ev->first_ns ? ev->first_ns : ev->ts_ns;
+}
+
+static uint64_t last_time(const struct ft_hdr *ev)
+{
+	return ev->count > 1 && ev->last_ns ? ev->last_ns : ev->ts_ns;
+}
+
+void loss_retransmit(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_tcp_retransmit *e = (const void *)ev;
+	uint64_t first = first_time(ev), last = last_time(ev);
+	uint64_t segs = e->segs == FT_NONE_U64 ? ev->count : e->segs;
+	struct flow *f;
+	struct dir *dir;
+	bool src;
+
+	d->segs += segs;
+	f = flow_of(d, ev, attr, &src);
+	if (!f)
+		return;
+	dir = &f->dir[src];
+	dir->segs += segs;
+	if (e->bytes != FT_NONE_U64)
+		dir->bytes += e->bytes;
+	if (e->syn == 1)
+		dir->syn_segs += segs;
+	window_add(d, f, src, segs, last);
+	dir->first_ns = dir->first_ns ? MIN(dir->first_ns, first) : first;
+	dir->last_ns = MAX(dir->last_ns, last);
+	d->dirty = true;
+}
+
+/* What the stack drops by design, or as the consequence of a loss elsewhere: duplicates, late and closed ones. */
+static bool drop_is_ordinary(const struct ft_ev_net_drop *e)
+{
+	static const char *const ordinary[] = {
+		"NO_SOCKET", "OTHERHOST", "UNHANDLED_PROTO", "IP_NOPROTO", "TCP_OLD_DATA", "TCP_OLD_ACK", "TCP_OLD_SEQUENCE",
+		"TCP_FLAGS", "TCP_RESET", "TCP_CLOSE", "TCP_LISTEN_OVERFLOW", "TCP_TOO_OLD_ACK", "TCP_ACK_UNSENT_DATA",
+		"TCP_INVALID_SEQUENCE", "TCP_INVALID_SYN", "TCP_FASTOPEN", "TCP_RFC7323_PAWS", "TCP_RFC7323_PAWS_ACK",
+		"TCP_RFC7323_TW_PAWS", "TCP_OVERWINDOW", "TCP_ZEROWINDOW", "TCP_ABORT_ON_DATA", "TCP_OFOMERGE", "TCP_OFO_DROP",
+		"SOCKET_CLOSE", "SKB_CONSUMED", "CONSUMED", "IPV6DISABLED",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ordinary); i++)
+		if (ft_str_is(&e->h, e->reason, ordinary[i]))
+			return true;
+	return false;
+}
+
+static void site_reason(struct site *s, const struct ft_ev_net_drop *e)
+{
+	char name[40];
+	size_t i = 0;
+
+	ft_str_copy(&e->h, e->reason, name, sizeof(name));
+	while (i < ARRAY_SIZE(s->reasons) - 1 && s->reasons[i].packets && strcmp(s->reasons[i].name, name) != 0)
+		i++;
+	if (s->reasons[i].packets && strcmp(s->reasons[i].name, name) != 0)
+		ft_fmt(s->reasons[i].name, "others");
+	else
+		ft_strcpy(s->reasons[i].name, name, sizeof(s->reasons[i].name));
+	s->reasons[i].packets += e->h.count;
+	if (!s->symbol[0])
+		ft_str_copy(&e->h, e->symbol, s->symbol, sizeof(s->symbol));
+}
+
+static void dir_drop(struct dir *dir, struct site *s, uint64_t packets)
+{
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(dir->drops) - 1 && dir->drops[i].site && dir->drops[i].site != s)
+		i++;
+	dir->drops[i].site = s;
+	dir->drops[i].packets += packets;
+}
+
+/* The place of the process that a drop without addresses belongs to. */
+static struct place *owner_place(struct ft_diag *d, uint32_t pid)
+{
+	for (struct flow *f = d->flows; pid && f; f = f->hh.next)
+		for (int i = 0; i < 2; i++)
+			if (f->end[i].pid == pid && f->end[i].place)
+				return f->end[i].place;
+	return NULL;
+}
+
+void loss_drop(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_net_drop *e = (const void *)ev;
+	uint64_t first = first_time(ev), last = last_time(ev);
+	struct flow *f;
+	struct site *s;
+	bool src;
+
+	if (drop_is_ordinary(e)) {
+		d->drops_ordinary += ev->count;
+		return;
+	}
+	d->drops += ev->count;
+	s = attr->nnics ? site_of(d, attr->nics[0].netns, attr->nics[0].netdev) : NULL;
+	if (!s)
+		return;
+	s->packets += ev->count;
+	s->bytes += e->len_bytes == FT_NONE_U64 ? 0 : e->len_bytes;
+	*(e->ingress == 0 ? &s->out : &s->in) += ev->count;
+	s->first_ns = s->first_ns ? MIN(s->first_ns, first) : first;
+	s->last_ns = MAX(s->last_ns, last);
+	site_reason(s, e);
+	d->dirty = true;
+	f = flow_of(d, ev, attr, &src);
+	if (f) {
+		dir_drop(&f->dir[src], s, ev->count);
+	} else if (ev->pid) {
+		s->owner = s->owner ? s->owner : owner_place(d, ev->pid);
+		s->owned += ev->count;
+	}
+}
+
+/* --- judgement --- */
+
+static bool is_lossy(const struct pair *p)
+{
+	return p->peak >= LOSS_SEGS;
+}
+
+static uint64_t drops_at(const struct pair *p, const struct site *s)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(p->drops); i++)
+		if (p->drops[i].site == s)
+			n += p->drops[i].packets;
+	return n;
+}
+
+/* The rank's place that this interface is itself. */
+static struct place *site_place(const struct ft_diag *d, const struct site *s)
+{
+	struct place *p;
+
+	for (p = d->places; p; p = p->hh.next)
+		if (p->local && (p->nranks || p->pid) && p->key.netns == s->key.netns &&
+		    !strncmp(p->key.ifname, s->key.ifname, sizeof(s->key.ifname)))
+			return p;
+	return NULL;
+}
+
+/*
+ * An interface on the way (a switch port): the place that every packet dropped there goes to or comes from. With
+ * one pair only both its ends would do: then *other is the second.
+ */
+static struct place *site_behind(const struct ft_diag *d, const struct site *s, struct place **other)
+{
+	struct place *cand[2] = {};
+	bool any = false;
+
+	for (size_t i = 0; i < d->npairs; i++) {
+		const struct pair *p = &d->pairs[i];
+
+		if (!drops_at(p, s))
+			continue;
+		if (!any) {
+			cand[0] = p->key.src;
+			cand[1] = p->key.dst;
+			any = true;
+			continue;
+		}
+		for (int k = 0; k < 2; k++)
+			if (cand[k] && !place_touches(p, cand[k]))
+				cand[k] = NULL;
+	}
+	if (!any)
+		return s->owner;
+	*other = cand[0] && cand[1] ? cand[1] : NULL;
+	return cand[0] ? cand[0] : cand[1];
+}
+
+static void cover(struct finding *f, struct pair *p)
+{
+	p->covered = true;
+	f->since_ns = f->since_ns && p->first_ns ? MIN(f->since_ns, p->first_ns) : MAX(f->since_ns, p->first_ns);
+	f->last_ns = MAX(f->last_ns, p->last_ns);
+	if (f->ncover < COVER_MAX) {
+		f->cover[f->ncover].src = p->key.src;
+		f->cover[f->ncover].dst = p->key.dst;
+		f->ncover++;
+	}
+	finding_ranks(f, p->key.src->ranks, p->key.src->nranks);
+	finding_ranks(f, p->key.dst->ranks, p->key.dst->nranks);
+}
+
+static struct pair *covered_pair(const struct ft_diag *d, const struct finding *f, size_t i)
+{
+	struct pair_key key = { f->cover[i].src, f->cover[i].dst };
+	struct pair *p;
+
+	HASH_FIND(hh, d->pair_hash, &key, sizeof(key), p);
+	return p;
+}
+
+struct sums {
+	uint64_t segs, bytes, flows, lossy_flows;
+};
+
+static struct sums cover_sums(const struct ft_diag *d, const struct finding *f)
+{
+	struct sums s = {};
+
+	for (size_t i = 0; i < f->ncover; i++) {
+		const struct pair *p = covered_pair(d, f, i);
+
+		if (!p)
+			continue;
+		s.segs += p->segs;
+		s.bytes += p->bytes;
+		s.flows += p->flows;
+		s.lossy_flows += p->lossy_flows;
+	}
+	return s;
+}
+
+/* The pairs that the finding rests on, the worst first. */
+static void evidence_pairs(const struct ft_diag *d, struct finding *f)
+{
+	for (size_t shown = 0; shown < MIN(f->ncover, 4); shown++) {
+		char src[64], dst[64];
+		size_t best = shown;
+		const struct pair *p;
+
+		for (size_t i = shown + 1; i < f->ncover; i++) {
+			const struct pair *a = covered_pair(d, f, i), *b = covered_pair(d, f, best);
+
+			if (a && b && a->segs > b->segs)
+				best = i;
+		}
+		__typeof__(f->cover[0]) tmp = f->cover[shown];
+
+		f->cover[shown] = f->cover[best];
+		f->cover[best] = tmp;
+		p = covered_pair(d, f, shown);
+		if (!p)
+			continue;
+		place_short(p->key.src, src, sizeof(src));
+		place_short(p->key.dst, dst, sizeof(dst));
+		lines_add(&f->evidence, "%s -> %s: %llu segments sent again in %u of %u connections%s", src, dst,
+			  (unsigned long long)p->segs, p->lossy_flows, p->flows,
+			  p->segs == p->syn_segs ? " (all SYN: no connection is made)" : "");
+	}
+	if (f->ncover > 4)
+		lines_add(&f->evidence, "and %zu more pairs", f->ncover - 4);
+}
+
+static void evidence_site(struct finding *f, const struct site *s)
+{
+	const char *way = !s->out ? "received" : !s->in ? "sent" : "received and sent";
+	char where[64] = "";
+
+	ft_fmt(where, "%.16s (netns %u)", s->key.ifname[0] ? s->key.ifname : "?", s->key.netns);
+	lines_add(&f->evidence, "%s: %llu %s packets dropped, %s%s%s%s", where, (unsigned long long)s->packets, way,
+		  s->reasons[0].name[0] ? s->reasons[0].name : "reason unknown",
+		  s->reasons[1].packets ? " and others" : "", s->symbol[0] ? " in " : "", s->symbol);
+	for (size_t i = 0; i < ARRAY_SIZE(s->reasons) && s->reasons[i].packets; i++) {
+		const char *hint = reason_hint(s->reasons[i].name);
+
+		if (hint)
+			lines_add(&f->next, "at %s: %s", where, hint);
+	}
+	f->since_ns = f->since_ns ? MIN(f->since_ns, s->first_ns) : s->first_ns;
+	f->last_ns = MAX(f->last_ns, s->last_ns);
+}
+
+static void object_of(struct finding *f, const char *at)
+{
+	char a[128], b[128];
+
+	place_name(f->x, a, sizeof(a));
+	if (f->y) {
+		place_short(f->x, a, sizeof(a));
+		place_short(f->y, b, sizeof(b));
+		ft_fmt(f->object, "path between %.60s and %.60s%s", a, b, at);
+	} else {
+		ft_strcpy(f->object, a, sizeof(f->object));
+	}
+}
+
+static void clean_flows(const struct ft_diag *d, struct finding *f)
+{
+	uint32_t flows = 0, pairs = 0;
+
+	for (size_t i = 0; i < d->npairs; i++) {
+		const struct pair *p = &d->pairs[i];
+
+		if (p->segs || (!place_touches(p, f->x) && (!f->y || !place_touches(p, f->y))))
+			continue;
+		pairs++;
+		flows += p->flows;
+	}
+	if (f->y && flows)
+		lines_add(&f->evidence, "their %u other directions (%u connections) are clean; how much they carry is not known",
+			  pairs, flows);
+}
+
+static void remote_next(const struct ft_diag *d, struct finding *f, const struct place *p)
+{
+	char ip[48];
+
+	if (!p || p->local)
+		return;
+	ip_name(p->key.ip, ip);
+	if (d->job[0])
+		lines_add(&f->next, "the far end is not traced here: ssh %s sudo fabrictrace --cgroup job_%s -d 30", ip, d->job);
+	else
+		lines_add(&f->next, "the far end is not traced here: ssh %s sudo fabrictrace -a -d 30", ip);
+}
+
+static void link_next(const struct ft_diag *d, struct finding *f)
+{
+	const struct place *ends[] = { f->x, f->y };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		remote_next(d, f, ends[i]);
+		if (ends[i] && ends[i]->local && ends[i]->key.ifname[0] && strcmp(ends[i]->key.ifname, "lo") != 0)
+			lines_add(&f->next, "errors and discards: nsenter -t %u -n ethtool -S %.16s", ends[i]->pid,
+				  ends[i]->key.ifname);
+	}
+}
+
+/* The words that depend on sums: made last, when all evidence has been added. */
+static void loss_finish(struct ft_diag *d, struct finding *f)
+{
+	struct sums s = cover_sums(d, f);
+	double seconds = (f->last_ns - f->since_ns) / 1e9;
+
+	ft_fmt(f->text, "%s: %llu segments sent again in %llu of %llu connections that cross it", f->object,
+	       (unsigned long long)s.segs, (unsigned long long)s.lossy_flows, (unsigned long long)s.flows);
+	if (!s.segs) {
+		ft_fmt(f->text, "%s: packets dropped", f->object);
+		ft_fmt(f->why, "packets were dropped, but no retransmission goes with them%s",
+		       d->watch[FT_KIND_tcp_retransmit] == WATCH_OFF ? " (they are not watched)" : "");
+		f->confidence = 1;
+	} else {
+		ft_fmt(f->cost, "%llu segments (%.1f MB) sent again in %.1f s", (unsigned long long)s.segs, s.bytes / 1e6,
+		       seconds);
+	}
+	evidence_pairs(d, f);
+	clean_flows(d, f);
+	link_next(d, f);
+	finding_submit(d, f);
+}
+
+/* Does the loss at the site explain this pair? One dropped GSO packet is up to 64 segments sent again. */
+static bool site_explains(const struct site *s, const struct place *owner, const struct pair *p)
+{
+	uint64_t n = drops_at(p, s);
+
+	if (n * 64 >= p->segs && n)
+		return true;
+	/* Drops without addresses (a storm is only counted): by direction at the place itself. */
+	if (!owner || !s->owned || s->owned * 64 < p->segs)
+		return false;
+	return (s->in && p->key.dst == owner) || (s->out && p->key.src == owner);
+}
+
+/* A finding for the place may be there already, from another interface of the same path. */
+static struct finding *finding_for(struct finding *list, size_t *n, size_t max, struct place *x, struct place *y)
+{
+	for (size_t i = 0; i < *n; i++)
+		if (list[i].x == x && list[i].y == y)
+			return &list[i];
+	if (*n == max)
+		return NULL;
+	list[*n] = (struct finding){ .rule = R_LOSS, .x = x, .y = y };
+	return &list[(*n)++];
+}
+
+static void judge_site(struct ft_diag *d, struct site *s, struct finding *list, size_t *n, size_t max)
+{
+	struct place *own = site_place(d, s), *other = NULL, *x = own;
+	struct finding *f;
+	char at[48] = "";
+	uint64_t matched = s->owned;
+
+	for (size_t i = 0; i < d->npairs; i++)
+		matched += drops_at(&d->pairs[i], s);
+	if (matched < DROPS_MIN)
+		return;
+	if (!x)
+		x = site_behind(d, s, &other);
+	f = x ? finding_for(list, n, max, x, other) : NULL;
+	if (!f)
+		return;
+	f->confidence = MAX(f->confidence, other || matched < 2 * LOSS_SEGS ? 2 : 3);
+	if (own)
+		ft_fmt(f->why, "the drops were seen at this interface itself");
+	else if (!f->why[0])
+		ft_fmt(f->why, "every packet dropped at %.16s goes to or comes from %s", s->key.ifname,
+		       other ? "these two" : "it");
+	if (other)
+		ft_fmt(at, ", at %.16s", s->key.ifname);
+	object_of(f, at);
+	evidence_site(f, s);
+	for (size_t i = 0; i < d->npairs; i++)
+		if (is_lossy(&d->pairs[i]) && !d->pairs[i].covered && site_explains(s, x, &d->pairs[i]))
+			cover(f, &d->pairs[i]);
+	finding_ranks(f, x->ranks, x->nranks);
+}
+
+/* --- without drops: one place that the lossy pairs have in common --- */
+
+struct weight {
+	uint64_t segs;
+	unsigned int pairs, lossy_in, lossy_out;
+};
+
+static struct weight weigh(const struct ft_diag *d, const struct place *x)
+{
+	struct weight w = {};
+
+	for (size_t i = 0; i < d->npairs; i++) {
+		const struct pair *p = &d->pairs[i];
+
+		if (!is_lossy(p) || p->covered || !place_touches(p, x))
+			continue;
+		w.segs += p->segs;
+		w.pairs++;
+		w.lossy_in += p->key.dst == x;
+		w.lossy_out += p->key.src == x;
+	}
+	return w;
+}
+
+static uint64_t open_segs(const struct ft_diag *d, size_t *pairs)
+{
+	uint64_t n = 0;
+
+	*pairs = 0;
+	for (size_t i = 0; i < d->npairs; i++) {
+		if (!is_lossy(&d->pairs[i]) || d->pairs[i].covered)
+			continue;
+		n += d->pairs[i].segs;
+		++*pairs;
+	}
+	return n;
+}
+
+/* Both ends of a single path explain it equally well: then nobody is the common place. */
+static struct place *common_place(const struct ft_diag *d, uint64_t total)
+{
+	struct weight best = {}, second = {};
+	struct place *x = NULL;
+
+	for (struct place *p = d->places; p; p = p->hh.next) {
+		struct weight w = weigh(d, p);
+
+		if (w.segs > best.segs) {
+			second = best;
+			best = w;
+			x = p;
+		} else if (w.segs > second.segs) {
+			second = w;
+		}
+	}
+	if (!x || best.pairs < 2 || best.segs * 10 < total * 8 || second.segs * 10 > best.segs * 8)
+		return NULL;
+	return x;
+}
+
+static void judge_common(struct ft_diag *d)
+{
+	_cleanup_free_ struct finding *f = calloc(1, sizeof(*f));
+	size_t pairs;
+	uint64_t total = open_segs(d, &pairs);
+	struct place *x = pairs >= 2 ? common_place(d, total) : NULL;
+
+	if (!f || !x)
+		return;
+	*f = (struct finding){ .rule = R_LOSS, .x = x, .confidence = total >= 4 * LOSS_SEGS ? 2 : 1 };
+	object_of(f, "");
+	for (size_t i = 0; i < d->npairs; i++)
+		if (is_lossy(&d->pairs[i]) && !d->pairs[i].covered && place_touches(&d->pairs[i], x))
+			cover(f, &d->pairs[i]);
+	ft_fmt(f->why, "all paths that lose packets have it in common; %s",
+	       !x->local ? "what is dropped there cannot be seen from here" :
+	       d->watch[FT_KIND_net_drop] == WATCH_OFF ? "drops are not watched" : "no drop was seen at it");
+	loss_finish(d, f);
+}
+
+/* Many paths and no common place: the network between them, or congestion. */
+static bool judge_fabric(struct ft_diag *d)
+{
+	_cleanup_free_ struct finding *f = NULL;
+	size_t pairs;
+
+	open_segs(d, &pairs);
+	if (pairs <= 3)
+		return false;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return true;
+	*f = (struct finding){ .rule = R_LOSS, .confidence = 1 };
+	for (size_t i = 0; i < d->npairs; i++)
+		if (is_lossy(&d->pairs[i]) && !d->pairs[i].covered)
+			cover(f, &d->pairs[i]);
+	ft_fmt(f->object, "no single link: %zu of %zu paths lose packets", pairs, d->npairs);
+	ft_fmt(f->text, "%s (a switch, congestion, or several faults)", f->object);
+	ft_fmt(f->why, "the paths have no place in common");
+	evidence_pairs(d, f);
+	finding_submit(d, f);
+	return true;
+}
+
+static void judge_paths(struct ft_diag *d)
+{
+	for (size_t i = 0; i < d->npairs; i++) {
+		_cleanup_free_ struct finding *f = NULL;
+		struct pair *p = &d->pairs[i], *back;
+		struct pair_key key = { p->key.dst, p->key.src };
+
+		if (!is_lossy(p) || p->covered)
+			continue;
+		f = calloc(1, sizeof(*f));
+		if (!f)
+			return;
+		*f = (struct finding){ .rule = R_LOSS, .x = p->key.src, .y = p->key.dst,
+				       .confidence = p->segs >= 4 * LOSS_SEGS ? 2 : 1 };
+		object_of(f, "");
+		ft_fmt(f->why, "one path only, and no drop was seen on it%s: nothing tells its ends apart",
+		       d->watch[FT_KIND_net_drop] == WATCH_OFF ? " (drops are not watched)" : "");
+		cover(f, p);
+		HASH_FIND(hh, d->pair_hash, &key, sizeof(key), back);
+		if (back && is_lossy(back) && !back->covered)
+			cover(f, back);
+		loss_finish(d, f);
+	}
+}
+
+#define SITE_FINDINGS 16
+
+/* What crosses a link that was seen dropping is put down to it, where the drops themselves were not seen too. */
+static void adopt_rest(struct ft_diag *d, struct finding *list, size_t n)
+{
+	for (size_t i = 0; i < d->npairs; i++) {
+		struct pair *p = &d->pairs[i];
+		struct finding *f = NULL;
+		size_t fits = 0;
+		char src[64], dst[64];
+
+		for (size_t k = 0; k < n; k++) {
+			if (list[k].y || !place_touches(p, list[k].x))
+				continue;
+			f = &list[k];
+			fits++;
+		}
+		if (!is_lossy(p) || p->covered || fits != 1)
+			continue;
+		place_short(p->key.src, src, sizeof(src));
+		place_short(p->key.dst, dst, sizeof(dst));
+		lines_add(&f->evidence, "%s -> %s crosses it as well, its drops were not seen", src, dst);
+		cover(f, p);
+	}
+}
+
+void loss_judge(struct ft_diag *d)
+{
+	_cleanup_free_ struct finding *list = calloc(SITE_FINDINGS, sizeof(*list));
+	size_t n = 0;
+
+	pairs_make(d);
+	if (!list || !d->pairs)
+		return;
+	for (struct site *s = d->sites; s; s = s->hh.next)
+		judge_site(d, s, list, &n, SITE_FINDINGS);
+	adopt_rest(d, list, n);
+	for (size_t i = 0; i < n; i++)
+		loss_finish(d, &list[i]);
+	judge_common(d);
+	if (!judge_fabric(d))
+		judge_paths(d);
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+/* The table of causes, and the rules that need no graph. */
+#include <signal.h>
+
+#include "diagnose/internal.h"
+
+const struct rule rules[R_MAX] = {
+	[R_DIED] = { .kind = "rank-died", .title = "rank died", .weight = 80, .settle_ns = UINT64_MAX / 2,
+		     .watch = "proc.exit", .clean = "dead rank",
+		     .next = { "read the log of that rank; restart the job without that GPU or node if it happens again" } },
+	[R_TX_TIMEOUT] = { .kind = "tx-timeout", .title = "transmit queue hung", .weight = 70,
+			   .settle_ns = 300 * NSEC_PER_SEC, .watch = "net.tx_timeout",
+			   .clean = "hung transmit queue",
+			   .next = { "dmesg | grep -i 'transmit queue'; driver and firmware of the NIC",
+				     "drain the node; restart the job without it" } },
+	[R_LINK_DOWN] = { .kind = "link-down", .title = "link lost its carrier", .weight = 70,
+			  .settle_ns = 300 * NSEC_PER_SEC, .watch = "net.link", .clean = "carrier loss",
+			  .next = { "check cable, transceiver and switch port: ethtool -m; the switch's log",
+				    "drain the node if it happens again" } },
+	[R_LINK_SPEED] = { .kind = "link-slow", .title = "link runs slower than before", .weight = 60,
+			   .settle_ns = 300 * NSEC_PER_SEC, .watch = "net.link", .clean = "slower link",
+			   .next = { "check cable and switch port: ethtool; the switch's log" } },
+	[R_LOSS] = { .kind = "lossy-link", .title = "link loses packets", .weight = 50,
+		     .settle_ns = 60 * NSEC_PER_SEC, .watch = "tcp.retransmit", .clean = "packet loss",
+		     .next = { "check cable, transceiver and switch port of that link; drain the node if it stays" } },
+	[R_RESET] = { .kind = "tcp-reset", .title = "connections were reset", .weight = 40,
+		      .settle_ns = 60 * NSEC_PER_SEC, .watch = "tcp.reset", .clean = "reset connections",
+		      .next = { "look for a firewall or load balancer with an idle time-out between the two",
+				"read the logs of both ranks at that time" } },
+	[R_NCCL] = { .kind = "nccl-error", .title = "NCCL call failed", .weight = 30,
+		     .settle_ns = 300 * NSEC_PER_SEC, .watch = "nccl.comm", .clean = "failed NCCL init",
+		     .next = { "run the rank with NCCL_DEBUG=WARN for NCCL's own words" } },
+};
+
+/* --- interfaces --- */
+
+static void finding_place(struct finding *f, enum rule_id rule, const struct ft_hdr *ev, struct place *p)
+{
+	*f = (struct finding){ .rule = rule, .x = p, .since_ns = ev->ts_ns, .last_ns = ev->ts_ns };
+	place_name(p, f->object, sizeof(f->object));
+	finding_ranks(f, p->ranks, p->nranks);
+	f->confidence = p->nranks ? 3 : 1;
+	ft_fmt(f->why, p->nranks ? "the kernel reported it for this interface" :
+				   "the kernel reported it, but no socket of a rank is known to use this interface");
+}
+
+static bool all_ended(const struct ft_diag *d)
+{
+	bool any = false;
+
+	for (const struct dproc *p = d->procs; p; p = p->hh.next) {
+		any |= p->is_rank;
+		if (p->is_rank && !p->exit_ns)
+			return false;
+	}
+	return any;
+}
+
+static void link_down(struct ft_diag *d, const struct ft_ev_net_link *e, struct place *p)
+{
+	bool known = e->carrier_down_delta != FT_NONE_U32;
+	uint32_t downs = known && e->carrier_down_delta ? e->carrier_down_delta : e->carrier == 0;
+	_cleanup_free_ struct finding *f = malloc(sizeof(*f));
+
+	if (downs) {
+		p->down_ns = p->down_ns ? p->down_ns : e->h.ts_ns;
+		p->down_last_ns = e->h.ts_ns;
+	}
+	p->downs += downs;
+	/* That it is back is news of the same incident. */
+	if (!p->downs || !f)
+		return;
+	finding_place(f, R_LINK_DOWN, &e->h, p);
+	f->since_ns = p->down_ns;
+	f->last_ns = p->down_last_ns;
+	ft_fmt(f->text, "%s: carrier lost %u times", f->object, p->downs);
+	lines_add(&f->evidence, "carrier lost %u times while watched; carrier now: %s", p->downs,
+		  e->carrier == 1 ? "yes" : e->carrier == 0 ? "no" : "unknown");
+	if (e->carrier_down_count != FT_NONE_U32)
+		lines_add(&f->evidence, "carrier losses since boot: %u", e->carrier_down_count);
+	finding_submit(d, f);
+}
+
+static void link_speed(struct ft_diag *d, const struct ft_ev_net_link *e, struct place *p)
+{
+	uint32_t speed = e->speed_mbps == FT_NONE_U32 ? 0 : e->speed_mbps;
+	_cleanup_free_ struct finding *f = malloc(sizeof(*f));
+
+	if (speed && speed < p->speed_mbps && f) {
+		finding_place(f, R_LINK_SPEED, &e->h, p);
+		ft_fmt(f->text, "%s: %u -> %u Mbit/s", f->object, p->speed_mbps, speed);
+		lines_add(&f->evidence, "speed %u -> %u Mbit/s", p->speed_mbps, speed);
+		finding_submit(d, f);
+	}
+	p->speed_mbps = MAX(speed, p->speed_mbps);
+}
+
+void rule_link(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	struct place *p = attr->nnics ? place_of(d, &attr->nics[0]) : NULL;
+
+	/* Interfaces go down with the job's namespaces when it ends. */
+	if (!p || all_ended(d))
+		return;
+	place_add_ranks(p, attr);
+	link_down(d, (const void *)ev, p);
+	link_speed(d, (const void *)ev, p);
+}
+
+void rule_tx_timeout(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_net_tx_timeout *e = (const void *)ev;
+	struct place *p = attr->nnics ? place_of(d, &attr->nics[0]) : NULL;
+	_cleanup_free_ struct finding *f = malloc(sizeof(*f));
+
+	if (!p || !f)
+		return;
+	place_add_ranks(p, attr);
+	finding_place(f, R_TX_TIMEOUT, ev, p);
+	for (size_t i = 0; i < d->nincidents; i++)
+		if (d->incidents[i].f.rule == R_TX_TIMEOUT && d->incidents[i].f.x == p)
+			f->since_ns = d->incidents[i].f.since_ns;
+	ft_fmt(f->text, "%s: the driver did not send for seconds", f->object);
+	if (e->queue != FT_NONE_S32)
+		lines_add(&f->evidence, "transmit queue %d timed out (dev_watchdog)", e->queue);
+	finding_submit(d, f);
+}
+
+/* --- ranks that die --- */
+
+static bool same_label(const struct ft_attr_rank *a, const struct ft_attr_rank *b)
+{
+	return rank_number(a) >= 0 && rank_number(a) == rank_number(b) && a->comm == b->comm;
+}
+
+void rule_exit(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_proc_exit *e = (const void *)ev;
+	bool bad = (e->signal != FT_NONE_S32 && e->signal) || (e->exit_code != FT_NONE_S32 && e->exit_code);
+	struct death *x = &d->deaths[d->ndeaths];
+
+	if (!bad || !attr->nranks || d->ndeaths == DEATHS_MAX)
+		return;
+	/* A wrapper that ends with its rank's status is not another death. */
+	for (size_t i = 0; i < d->ndeaths; i++)
+		if (same_label(&d->deaths[i].rank, &attr->ranks[0]) && ev->ts_ns - d->deaths[i].ns < GRACE_NS)
+			return;
+	*x = (struct death){ .pid = ev->pid, .ns = ev->ts_ns, .code = e->exit_code,
+			     .sig = e->signal == 0 ? FT_NONE_S32 : e->signal, .rank = attr->ranks[0] };
+	ft_fmt(x->task, "%.*s", (int)sizeof(ev->task), ev->task);
+	d->ndeaths++;
+}
+
+static size_t others_alive(const struct ft_diag *d, const struct death *x)
+{
+	size_t n = 0;
+
+	for (const struct dproc *p = d->procs; p; p = p->hh.next)
+		if (p->is_rank && p->pid != x->pid && !same_label(&p->rank, &x->rank) &&
+		    (!p->exit_ns || p->exit_ns > x->ns + GRACE_NS))
+			n++;
+	return n;
+}
+
+static size_t other_ranks(const struct ft_diag *d, const struct death *x)
+{
+	size_t n = 0;
+
+	for (const struct dproc *p = d->procs; p; p = p->hh.next)
+		n += p->is_rank && p->pid != x->pid && !same_label(&p->rank, &x->rank);
+	return n;
+}
+
+static void how_ended(const struct death *x, char *out, size_t size)
+{
+	if (x->sig != FT_NONE_S32)
+		snprintf(out, size, "killed by signal %d (%s)", x->sig, strsignal(x->sig));
+	else
+		snprintf(out, size, "exit status %d", x->code);
+}
+
+/* A job that is stopped ends everywhere at once and in the same way: no fault of a rank. */
+static bool ended_together(struct ft_diag *d, const struct death *x)
+{
+	size_t others = other_ranks(d, x), same = 0;
+	char how[64];
+
+	if (!others || others_alive(d, x))
+		return false;
+	for (size_t i = 0; i < d->ndeaths; i++)
+		same += d->deaths[i].code == x->code && d->deaths[i].sig == x->sig;
+	if (same < others + 1)
+		return false;
+	how_ended(x, how, sizeof(how));
+	ft_fmt(d->together, "all %zu ranks ended together: %s", same, how);
+	d->died_together = true;
+	return true;
+}
+
+static void death_finding(struct ft_diag *d, const struct death *x)
+{
+	_cleanup_free_ struct finding *f = calloc(1, sizeof(*f));
+	_cleanup_buf_ struct ft_buf who = {};
+	size_t alive = others_alive(d, x), others = other_ranks(d, x);
+	char how[64];
+
+	if (!f)
+		return;
+	how_ended(x, how, sizeof(how));
+	*f = (struct finding){ .rule = R_DIED, .since_ns = x->ns, .last_ns = x->ns, .pid = x->pid };
+	f->confidence = alive || !others ? 3 : 2;
+	ranks_name(&who, &x->rank, 1, false);
+	if (!who.len)
+		ft_buf_puts(&who, "a rank whose number is not known");
+	ft_fmt(f->object, "%s (pid %u, %s)", who.s ? who.s : "a rank", x->pid, x->task);
+	ft_fmt(f->text, "%.150s: %s", f->object, how);
+	lines_add(&f->evidence, "%s; it was the first of %zu ranks here to end, %zu went on", how, others + 1, alive);
+	ft_fmt(f->why, alive || !others ? "the kernel reported its end while the others went on" :
+					  "it ended first, the others followed within 2 s");
+	if (x->sig != FT_NONE_S32 && signal_hint(x->sig))
+		lines_add(&f->next, "%s", signal_hint(x->sig));
+	finding_ranks(f, &x->rank, 1);
+	finding_submit(d, f);
+}
+
+/* Only the first death is a cause: the launcher ends the others, or they fail on the lost connection. */
+void deaths_judge(struct ft_diag *d, bool final)
+{
+	struct death *x = d->deaths;
+
+	if (!d->ndeaths || x->listed || (!final && d->now_ns < x->ns + GRACE_NS))
+		return;
+	x->listed = true;
+	if (!ended_together(d, x))
+		death_finding(d, x);
+}
+
+/* --- resets --- */
+
+void rule_reset(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_tcp_reset *e = (const void *)ev;
+	struct reset *r = &d->resets[d->nresets];
+	struct flow *f;
+	bool src;
+
+	/* A refused or half-closed connection ends so every day; an established one does not. */
+	if ((e->tcp_state != 1 && e->tcp_state != 8 && e->tcp_state != FT_NONE_U8) || !attr->nranks) {
+		d->resets_ordinary++;
+		return;
+	}
+	f = flow_of(d, ev, attr, &src);
+	if (!f || f->reset || d->nresets == RESETS_MAX)
+		return;
+	f->reset = true;
+	*r = (struct reset){ .a = end_place(d, f, src), .b = end_place(d, f, !src),
+			     .pid = { f->end[src].pid, f->end[!src].pid }, .ns = ev->ts_ns };
+	d->nresets++;
+}
+
+static bool ends_around(const struct ft_diag *d, uint32_t pid, uint64_t ns)
+{
+	const struct dproc *p = NULL;
+
+	HASH_FIND(hh, d->procs, &pid, sizeof(pid), p);
+	return p && p->exit_ns && p->exit_ns + GRACE_NS >= ns && p->exit_ns <= ns + GRACE_NS;
+}
+
+static void reset_finding(struct ft_diag *d, const struct reset *r)
+{
+	_cleanup_free_ struct finding *f = calloc(1, sizeof(*f));
+	struct place *first = r->a, *second = r->b;
+	char a[64], b[64];
+	unsigned int n = 0;
+
+	if (!f || !r->a || !r->b)
+		return;
+	if (first->nranks && second->nranks && rank_number(first->ranks) > rank_number(second->ranks)) {
+		first = r->b;
+		second = r->a;
+	}
+	*f = (struct finding){ .rule = R_RESET, .x = r->a, .y = r->b, .since_ns = r->ns, .last_ns = r->ns,
+			       .confidence = 2 };
+	for (size_t i = 0; i < d->nresets; i++) {
+		const struct reset *o = &d->resets[i];
+
+		if ((o->a != r->a || o->b != r->b) && (o->a != r->b || o->b != r->a))
+			continue;
+		n++;
+		f->since_ns = MIN(f->since_ns, o->ns);
+	}
+	place_short(first, a, sizeof(a));
+	place_short(second, b, sizeof(b));
+	ft_fmt(f->object, "connections between %.60s and %.60s", a, b);
+	ft_fmt(f->text, "%u reset: %.180s", n, f->object);
+	ft_fmt(f->why, "both processes went on; who sent the reset is in the events (tcp.reset)");
+	lines_add(&f->evidence, "%u established connections reset while both processes went on", n);
+	finding_ranks(f, r->a->ranks, r->a->nranks);
+	finding_ranks(f, r->b->ranks, r->b->nranks);
+	finding_submit(d, f);
+}
+
+/* A process that ends resets its connections: so they wait to see whether one does. */
+void resets_judge(struct ft_diag *d, bool final)
+{
+	for (size_t i = 0; i < d->nresets; i++) {
+		struct reset *r = &d->resets[i];
+
+		if (r->done || (!final && d->now_ns < r->ns + GRACE_NS))
+			continue;
+		r->done = true;
+		if (ends_around(d, r->pid[0], r->ns) || ends_around(d, r->pid[1], r->ns))
+			d->resets_ordinary++;
+		else
+			reset_finding(d, r);
+	}
+}
+
+/* --- NCCL --- */
+
+void rule_nccl(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_nccl_comm *e = (const void *)ev;
+	_cleanup_free_ struct finding *f = NULL;
+	_cleanup_buf_ struct ft_buf who = {};
+
+	if (e->result == FT_NONE_S32 || e->result == 0 || e->result == 7)
+		return;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return;
+	*f = (struct finding){ .rule = R_NCCL, .since_ns = ev->ts_ns, .last_ns = ev->ts_ns, .pid = ev->pid,
+			       .confidence = 2 };
+	ranks_name(&who, attr->ranks, attr->nranks, false);
+	if (!who.len && e->rank >= 0)
+		ft_buf_printf(&who, "rank %d", e->rank);
+	ft_fmt(f->object, "nccl%s in %s%spid %u (%.16s)", ft_name_of(&ft_format_nccl_op, e->op), who.s ? who.s : "",
+	       who.len ? ", " : "", ev->pid, ev->task);
+	ft_fmt(f->text, "%s: %s", f->object, ft_name_of(&ft_format_nccl_result, e->result));
+	lines_add(&f->evidence, "result %d: %s", e->result, ft_name_of(&ft_format_nccl_result, e->result));
+	ft_fmt(f->why, "NCCL returned it; why is in its log");
+	finding_ranks(f, attr->ranks, attr->nranks);
+	finding_submit(d, f);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/* What the files of this room share: the graph, incidents, and the table of rules. */
+#ifndef FT_DIAGNOSE_INTERNAL_H
+#define FT_DIAGNOSE_INTERNAL_H
+
+/* Without memory an element is not added: its hh.tbl is NULL, and it counts as unfit. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "diagnose/diagnose.h"
+
+#define PROCS_MAX     65536
+#define PLACES_MAX    4096
+#define FLOWS_MAX     16384
+#define SITES_MAX     1024
+#define PAIRS_MAX     4096
+#define INCIDENTS_MAX 128
+#define DEATHS_MAX    256
+#define RESETS_MAX    256
+#define COVER_MAX     32
+
+#define WINDOW_NS (60 * NSEC_PER_SEC) /* retransmissions count as loss when this many come in it: */
+#define LOSS_SEGS 5		      /* below that a busy network always has some */
+#define DROPS_MIN 3
+#define GRACE_NS  (2 * NSEC_PER_SEC)  /* what ends together ends within this time */
+#define JUDGE_NS  NSEC_PER_SEC	      /* the graph is looked at as a whole this often */
+
+/* --- graph --- */
+
+/* One end of paths: an interface in a namespace of this node, or an address that no traced process has. */
+struct place {
+	UT_hash_handle hh;
+	struct place_key {
+		uint32_t netns;
+		char ifname[16];
+		uint8_t ip[16]; /* only of what is not traced here */
+	} key;
+	bool local;
+	struct ft_attr_nic nic;
+	uint8_t nranks;
+	bool ranks_cut;
+	struct ft_attr_rank ranks[FT_ATTR_MAX];
+	uint32_t pid; /* of the first process seen here */
+	char task[17];
+	uint32_t speed_mbps; /* 0 unknown */
+	uint32_t downs;	     /* carrier losses seen */
+	uint64_t down_ns, down_last_ns;
+};
+
+/* Retransmissions of all connections from one place to another, by time. */
+struct window {
+	UT_hash_handle hh;
+	struct pair_key {
+		struct place *src, *dst;
+	} key;
+	uint64_t from_ns, segs, peak; /* most in one WINDOW_NS */
+};
+
+struct site;
+
+/* Packets that one end of a connection sent. */
+struct dir {
+	uint64_t segs, bytes, syn_segs; /* sent again */
+	uint64_t first_ns, last_ns;
+	struct site_count {
+		struct site *site;
+		uint64_t packets;
+	} drops[4];
+};
+
+struct endpoint {
+	uint8_t ip[16];
+	uint16_t port;
+} __attribute__((packed));
+
+struct flow {
+	UT_hash_handle hh;
+	struct flow_key {
+		struct endpoint a, b;
+	} key;
+	struct fend {
+		struct place *place;
+		uint32_t pid;
+		bool closed;
+	} end[2];
+	struct dir dir[2];
+	bool reset; /* counted already */
+};
+
+/* An interface where the kernel dropped packets. */
+struct site {
+	UT_hash_handle hh;
+	struct site_key {
+		uint32_t netns;
+		char ifname[16];
+	} key;
+	uint64_t packets, bytes;
+	uint64_t in, out; /* by direction, seen from the interface's namespace */
+	uint64_t first_ns, last_ns;
+	struct place *owner; /* of packets whose connection is not known, but the process is */
+	uint64_t owned;
+	struct {
+		char name[40];
+		uint64_t packets;
+	} reasons[4];
+	char symbol[48];
+};
+
+struct addr {
+	UT_hash_handle hh;
+	uint8_t ip[16];
+	struct place *place; /* NULL: more than one has this address */
+};
+
+/* A traced process. */
+struct dproc {
+	UT_hash_handle hh;
+	uint32_t pid;
+	char task[17];
+	bool is_rank;
+	struct ft_attr_rank rank; /* the first of them */
+	uint8_t nranks;
+	uint64_t exit_ns; /* 0: alive */
+};
+
+/* All connections between two places, one way. */
+struct pair {
+	UT_hash_handle hh;
+	struct pair_key key;
+	uint64_t segs, bytes, syn_segs, peak;
+	uint64_t first_ns, last_ns;
+	uint32_t flows, lossy_flows;
+	struct site_count drops[4];
+	bool covered;
+};
+
+/* --- incidents --- */
+
+enum rule_id { R_DIED, R_TX_TIMEOUT, R_LINK_DOWN, R_LINK_SPEED, R_LOSS, R_RESET, R_NCCL, R_MAX };
+
+struct rule {
+	const char *kind;  /* cause.kind */
+	const char *title; /* for people */
+	int weight;	   /* how much of a job's trouble it explains */
+	uint64_t settle_ns;
+	const char *watch;   /* kind of the events without which it cannot be excluded */
+	const char *clean;   /* what it is called among the excluded causes */
+	const char *next[2]; /* what to do about it */
+};
+extern const struct rule rules[R_MAX];
+
+#define LINES_MAX 10
+struct lines {
+	size_t n;
+	char s[LINES_MAX][224];
+};
+void lines_add(struct lines *l, const char *fmt, ...) __printf(2, 3);
+
+/* What a rule found. The same finding updates its incident. */
+struct finding {
+	enum rule_id rule;
+	uint8_t confidence;
+	uint64_t since_ns, last_ns;
+	struct place *x, *y; /* place at fault, or both ends of the path; may be NULL */
+	uint32_t pid;	     /* process at fault, 0 none */
+	char object[160];
+	char text[224];
+	struct lines evidence, next;
+	char why[160]; /* the reason of the confidence */
+	char cost[120];
+	size_t ncover;
+	struct {
+		struct place *src, *dst;
+	} cover[COVER_MAX];
+	uint8_t nranks; /* who is hit directly */
+	struct ft_attr_rank ranks[FT_ATTR_MAX];
+};
+
+struct incident {
+	uint32_t id;
+	bool open, merged;
+	struct finding f;
+};
+
+struct death {
+	uint32_t pid;
+	uint64_t ns;
+	int32_t code, sig; /* one of them FT_NONE_S32 */
+	struct ft_attr_rank rank;
+	char task[17];
+	bool listed;
+};
+
+struct reset {
+	struct place *a, *b;
+	uint32_t pid[2];
+	uint64_t ns;
+	bool done;
+};
+
+/* --- what was observed and what not --- */
+#define BLIND_MAX 64
+enum watch_state { WATCH_UNKNOWN, WATCH_OFF, WATCH_ON };
+
+struct ft_diag {
+	struct ft_diag_opts opts;
+	uint64_t now_ns, start_ns, judged_ns;
+	bool dirty; /* evidence since the last judgement */
+
+	struct place *places;
+	struct flow *flows;
+	struct site *sites;
+	struct addr *addrs;
+	struct window *windows;
+	struct dproc *procs;
+	uint64_t unfit;
+
+	struct pair *pairs, *pair_hash; /* made anew by each judgement */
+	size_t npairs;
+
+	struct incident *incidents;
+	size_t nincidents;
+	struct death deaths[DEATHS_MAX];
+	size_t ndeaths;
+	struct reset resets[RESETS_MAX];
+	size_t nresets;
+	uint64_t resets_ordinary, netdevs;
+	uint64_t segs, drops, drops_ordinary;
+	int32_t comm_size;   /* the largest communicator's */
+	bool died_together;
+	char together[96];
+
+	uint8_t watch[FT_KIND_MAX]; /* enum watch_state */
+	size_t nblind;
+	char *blind[BLIND_MAX];
+	uint64_t blind_more, lost;
+	char job[32];
+};
+
+/* diag_graph.c */
+void graph_free(struct ft_diag *d);
+struct place *place_of(struct ft_diag *d, const struct ft_attr_nic *nic);
+void place_add_ranks(struct place *p, const struct ft_attr *attr);
+struct flow *flow_of(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr, bool *src_end);
+struct site *site_of(struct ft_diag *d, uint32_t netns, const char *ifname);
+struct place *end_place(struct ft_diag *d, struct flow *f, int end);
+void addr_learn(struct ft_diag *d, const uint8_t ip[16], struct place *p);
+struct dproc *dproc_find(struct ft_diag *d, uint32_t pid);
+void dproc_event(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void window_add(struct ft_diag *d, struct flow *f, int src, uint64_t segs, uint64_t ts_ns);
+void pairs_make(struct ft_diag *d);
+bool place_touches(const struct pair *p, const struct place *x);
+
+/* diag_name.c: words for people */
+int rank_number(const struct ft_attr_rank *r);
+void ranks_name(struct ft_buf *b, const struct ft_attr_rank *ranks, size_t n, bool more);
+/* "eth0 of rank 2 (netns 4026532201)"; short: "rank 2". */
+void place_name(const struct place *p, char *out, size_t size);
+void place_short(const struct place *p, char *out, size_t size);
+void ip_name(const uint8_t ip[16], char out[48]);
+const char *signal_hint(int sig);
+const char *reason_hint(const char *reason);
+
+/* diag_loss.c, diag_rules.c */
+void loss_judge(struct ft_diag *d);
+void loss_retransmit(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void loss_drop(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void deaths_judge(struct ft_diag *d, bool final);
+void resets_judge(struct ft_diag *d, bool final);
+void rule_link(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void rule_tx_timeout(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void rule_exit(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void rule_reset(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void rule_nccl(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+
+/* diag.c */
+void finding_submit(struct ft_diag *d, const struct finding *f);
+void finding_ranks(struct finding *f, const struct ft_attr_rank *ranks, size_t n);
+void diag_judge(struct ft_diag *d, bool final);
+void incident_attr(const struct finding *f, struct ft_attr *attr);
+
+#endif
