@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/* The commands: one file each, main.c only dispatches. */
+#ifndef FT_CLI_CLI_H
+#define FT_CLI_CLI_H
+
+#include "base/base.h"
+
+/* Each returns the program's exit status. */
+int ft_cmd_trace(int argc, char **argv);
+int ft_cmd_probes(int argc, char **argv);
+int ft_cmd_schema(int argc, char **argv);
+int ft_cmd_topo(int argc, char **argv);
+
+/* Exit status for a failed ft_bpf_open(), with the message printed. */
+int ft_bpf_failed(int err);
+
+/*
+ * Calls each(out, name, what it hides) for every capability that is missing, or only for the two that nothing
+ * works without. Returns their number.
+ */
+int ft_perm_missing(struct ft_buf *out, bool essential, void (*each)(struct ft_buf *, const char *, const char *));
+
+#endif

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+#include "cli/cli.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *doc;
+} commands[] = {
+	{ "trace", ft_cmd_trace, "watch a job and name what is wrong (the default)" },
+	{ "probes", ft_cmd_probes, "what can be observed on this machine, and what not and why" },
+	{ "topo", ft_cmd_topo, "processes, ranks, GPUs, NICs and the PCIe paths between them" },
+	{ "schema", ft_cmd_schema, "JSON Schema of the lines of --json" },
+};
+
+static int help(void)
+{
+	printf("Usage: fabrictrace [COMMAND] [OPTION...]\n"
+	       "Names the slow or faulty link of a running NCCL job, and the ranks that pay for it.\n\n"
+	       "  sudo fabrictrace -p PID          attach to a job (launcher, rank or shell)\n"
+	       "  sudo fabrictrace --cgroup ID     the job of a container, pod or Slurm job\n"
+	       "  sudo fabrictrace -- CMD ARG...   start a job and trace it\n\n"
+	       "Commands:\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		printf("  %-8s %s\n", commands[i].name, commands[i].doc);
+	printf("\n`fabrictrace COMMAND --help` lists the options of a command; man fabrictrace has all of it.\n");
+	return FT_EXIT_OK;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {
+		printf("fabrictrace %s\n", FT_VERSION);
+		return FT_EXIT_OK;
+	}
+	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")))
+		return help();
+	for (size_t i = 0; argc > 1 && i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	if (argc > 1 && argv[1][0] != '-') {
+		ft_err("no command \"%s\"; fabrictrace --help lists them", argv[1]);
+		return FT_EXIT_USAGE;
+	}
+	return ft_cmd_trace(argc, argv);
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+#include "cli/target.h"
+#include "cli/target_cgroup.h"
+#include "host/fs.h"
+#include "host/proc.h"
+
+#define ANSWER_MS 200
+#define SCAN_MAX  64 /* descendants that are looked through for NCCL before we leave it open */
+
+void ft_pidset_free(struct ft_pidset *set)
+{
+	free(set->pids);
+	*set = (struct ft_pidset){};
+}
+
+/* Place of the first pid that is not smaller. */
+static size_t place(const struct ft_pidset *set, uint32_t pid)
+{
+	size_t lo = 0, hi = set->n;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (set->pids[mid] < pid)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+bool ft_pidset_has(const struct ft_pidset *set, uint32_t pid)
+{
+	size_t i = place(set, pid);
+
+	return i < set->n && set->pids[i] == pid;
+}
+
+int ft_pidset_add(struct ft_pidset *set, uint32_t pid)
+{
+	size_t i = place(set, pid);
+	uint32_t *pids;
+
+	if (i < set->n && set->pids[i] == pid)
+		return 0;
+	pids = reallocarray(set->pids, set->n + 1, sizeof(*pids));
+	if (!pids)
+		return -ENOMEM;
+	memmove(pids + i + 1, pids + i, (set->n - i) * sizeof(*pids));
+	pids[i] = pid;
+	set->pids = pids;
+	set->n++;
+	return 0;
+}
+
+/* --- a container's own number for a process, given by mistake --- */
+static bool inner_pid_is(const char *root, uint32_t pid, uint32_t inner)
+{
+	_cleanup_free_ char *status = NULL;
+	char path[64], value[256], *tab;
+	uint64_t v;
+
+	ft_fmt(path, "/proc/%u/status", pid);
+	if (ft_head_read(root, path, 16384, &status) < 0 || !ft_line_value(status, "NSpid", value, sizeof(value)))
+		return false;
+	/* One pid per namespace, the innermost last. */
+	tab = strrchr(value, '\t');
+	return tab && !ft_parse_u64(tab + 1, &v) && v == inner;
+}
+
+/* Appends "process 48213 (python, container 3f2a91c04d5e)" for each process that a container calls `pid`. */
+static int name_inner(const char *root, const struct ft_proc_table *t, uint32_t pid, struct ft_buf *b)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < t->n; i++) {
+		_cleanup_free_ char *text = NULL;
+		struct ft_cgroup cg = {};
+		char path[64];
+
+		if (t->v[i].kthread || t->v[i].pid == pid || !inner_pid_is(root, t->v[i].pid, pid) || n++ >= 3)
+			continue;
+		ft_fmt(path, "/proc/%u/cgroup", t->v[i].pid);
+		if (ft_head_read(root, path, 16384, &text) >= 0)
+			ft_cgroup_parse(text, &cg);
+		ft_buf_printf(b, "%sprocess %u (%s", n > 1 ? ", " : "", t->v[i].pid, t->v[i].comm);
+		if (cg.container[0])
+			ft_buf_printf(b, ", container %.12s", cg.container);
+		ft_buf_puts(b, ")");
+	}
+	if (n > 3)
+		ft_buf_printf(b, " and %d more", n - 3);
+	return n;
+}
+
+static bool has_nccl(const char *root, uint32_t pid)
+{
+	struct ft_proc_facts *f;
+	bool yes;
+
+	if (ft_proc_facts_read(root, pid, FT_PROC_WANT_NCCL, ANSWER_MS, &f))
+		return false;
+	yes = f->nccl == 1;
+	free(f);
+	return yes;
+}
+
+static void note_inner(const char *root, const struct ft_proc_table *t, uint32_t pid, const bool *below,
+		       struct ft_pidset *set)
+{
+	_cleanup_buf_ struct ft_buf who = {};
+	int scanned = 0;
+
+	if (!name_inner(root, t, pid, &who))
+		return;
+	for (size_t i = 0; i < t->n && scanned < SCAN_MAX; i++) {
+		if (!below[i])
+			continue;
+		scanned++;
+		if (has_nccl(root, t->v[i].pid))
+			return;
+	}
+	ft_fmt(set->note, "process %u has no NCCL library; %u is also what a container calls %s", pid, pid,
+	       who.s ? who.s : "");
+}
+
+/* --- -p --- */
+static int refuse(const char *root, const struct ft_proc_table *t, uint32_t pid, int why, char *err, size_t size)
+{
+	const struct ft_proc_stat *st = ft_proc_table_find(t, pid);
+	_cleanup_buf_ struct ft_buf who = {};
+
+	if (why == -EINVAL)
+		snprintf(err, size, "pid %u is a kernel thread (%s): it cannot be part of a job", pid, st->comm);
+	else if (st)
+		snprintf(err, size, "process %u (%s) has ended and waits for its parent %u to notice", pid, st->comm,
+			 st->ppid);
+	else if (name_inner(root, t, pid, &who))
+		snprintf(err, size, "no process %u on this machine; it is what a container calls %s", pid, who.s);
+	else
+		snprintf(err, size, "no process %u", pid);
+	return why;
+}
+
+static int add_pid(const char *root, const struct ft_proc_table *t, uint32_t pid, bool no_children, bool first,
+		   struct ft_pidset *set, char *err, size_t size)
+{
+	_cleanup_free_ bool *below = calloc(t->n + 1, sizeof(*below));
+	const struct ft_proc_stat *st;
+	int rc;
+
+	if (!below)
+		return -ENOMEM;
+	if (ft_proc_tgid(root, pid, &pid))
+		return refuse(root, t, pid, -ESRCH, err, size);
+	st = ft_proc_table_find(t, pid);
+	/* A leader that has ended may leave threads that go on. */
+	if (!st || st->state == 'X' || (st->state == 'Z' && st->threads <= 1))
+		return refuse(root, t, pid, -ESRCH, err, size);
+	if (st->kthread)
+		return refuse(root, t, pid, -EINVAL, err, size);
+	rc = ft_pidset_add(set, pid);
+	ft_proc_table_below(t, pid, below);
+	for (size_t i = 0; !rc && !no_children && i < t->n; i++)
+		if (below[i] && !t->v[i].kthread && t->v[i].state != 'Z')
+			rc = ft_pidset_add(set, t->v[i].pid);
+	if (!rc && first)
+		note_inner(root, t, pid, below, set);
+	return rc;
+}
+
+static int add_all(const char *root, const struct ft_proc_table *t, struct ft_pidset *set)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < t->n; i++)
+		if (!t->v[i].kthread && t->v[i].state != 'Z' && has_nccl(root, t->v[i].pid))
+			err = ft_pidset_add(set, t->v[i].pid);
+	return err;
+}
+
+static int copy_set(struct ft_pidset *dst, const struct ft_pidset *src)
+{
+	*dst = *src;
+	dst->pids = NULL;
+	if (!src->n)
+		return 0;
+	dst->pids = reallocarray(NULL, src->n, sizeof(*src->pids));
+	if (!dst->pids)
+		return -ENOMEM;
+	memcpy(dst->pids, src->pids, src->n * sizeof(*src->pids));
+	return 0;
+}
+
+int ft_target_resolve(const char *root, const struct ft_target_opts *opts, struct ft_pidset *set, char *err,
+		      size_t size)
+{
+	_cleanup_(ft_proc_table_free) struct ft_proc_table t = {};
+	_cleanup_(ft_pidset_free) struct ft_pidset new = {};
+	int rc = copy_set(&new, set);
+
+	err[0] = 0;
+	if (!rc)
+		rc = ft_proc_table_read(root, &t);
+	for (size_t i = 0; !rc && i < opts->npids; i++)
+		rc = add_pid(root, &t, opts->pids[i], opts->no_children, !set->n, &new, err, size);
+	if (!rc && opts->cgroup)
+		rc = ft_target_cgroup(root, opts->cgroup, &t, &new, err, size);
+	if (!rc && opts->all)
+		rc = add_all(root, &t, &new);
+	if (rc) {
+		if (!err[0])
+			snprintf(err, size, "cannot list the processes in %s/proc: %s", root, strerror(-rc));
+		return rc;
+	}
+	ft_pidset_free(set);
+	*set = new;
+	new = (struct ft_pidset){};
+	return 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+#ifndef FT_CLI_TOPO_H
+#define FT_CLI_TOPO_H
+
+#include "cli/target.h"
+#include "host/net.h"
+#include "host/pci.h"
+#include "host/proc.h"
+
+struct topo {
+	/* options */
+	uint32_t *pids;
+	size_t npids;
+	const char *cgroup, *root;
+	bool all, no_children, json;
+	/* what was found */
+	char host[256], kernel[160];
+	struct ft_pidset set;
+	struct ft_pci *pci;
+	struct ft_net *net;
+	struct ft_proc_facts **procs;
+	size_t nprocs;
+};
+
+/* Prints it as tables, at most 100 columns wide. */
+void topo_text(const struct topo *t);
+
+#endif
