@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+# Included by the top Makefile.
+#   check        every test, as root; sets up what is missing
+#   check-fast   unit and replay tests and the static checks only: no root, seconds
+#   bench        the overhead table of the README
+
+include tests/workload/workload.mk
+
+unit_src := $(wildcard tests/unit/test_*.c) $(wildcard tests/bpf/test_*.c)
+unit := $(unit_src:%.c=$(BUILD)/%)
+helper_src := $(wildcard tests/e2e/*.c) $(wildcard tests/bench/*.c)
+helpers := $(helper_src:%.c=$(BUILD)/%)
+replay := $(BUILD)/tests/replay/replay
+fuzz := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
+e2e := $(sort $(wildcard tests/e2e/[0-9]*.sh))
+
+$(BUILD)/tests/%: tests/%.c $(lib) $(bpf_embed) Makefile tests/tests.mk
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(FT_CFLAGS) -DFT_BUILD='"$(BUILD)"' -MMD -MP -MF $@.d -o $@ $< $(lib) \
+		$(bpf_embed) $(LDFLAGS) $(LDLIBS) -lcmocka
+
+# Fuzzers are made by clang, library and all: coverage of our own code is the point.
+$(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(wildcard user/base/*.c user/event/*.c user/nccl/*.c) tests/tests.mk
+	$(call say,FUZZ,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -o $@ $< \
+		$(filter user/%,$^) -ljansson -lpthread
+
+tests-build: all workload $(unit) $(helpers) $(if $(wildcard tests/replay/replay.c),$(replay))
+
+.PHONY: tests-build check check-fast check-all bench fuzz-build
+fuzz-build: $(fuzz)
+
+check:
+	scripts/setup test
+	$(MAKE) tests-build fuzz-build
+	$(MAKE) DEBUG=1 tests-build
+	tests/run.all
+
+check-fast: tests-build
+	BUILD=$(BUILD) tests/run tests/lint.sh $(unit) $(wildcard tests/replay/run.sh)
+
+bench: all workload
+	tests/bench/run
+
+-include $(unit:=.d)
