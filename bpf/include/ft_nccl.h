@@ -43,7 +43,7 @@ struct ft_nccl_fn {
 	__u8 op; /* format nccl_op of events.def */
 	__u8 cls;
 	__u8 count, dtype, peer, comm, stream;
-	__u8 buf, buf2; /* only to tell ncclBroadcast called by ncclBcast */
+	__u8 buf; /* only to tell an ncclBroadcast called by ncclBcast */
 	__u8 newcomm, nranks, rank, color, devlist;
 	__u8 id_how, id;
 };
@@ -64,7 +64,7 @@ struct ft_nccl_fn {
 	FN(4, AlltoAll, 4, CALL, .count = FT_ARG(2), .dtype = FT_ARG(3), .comm = FT_ARG(4),        \
 	   .stream = FT_ARG(5))                                                                    \
 	FN(5, Broadcast, 5, CALL, .count = FT_ARG(2), .dtype = FT_ARG(3), .peer = FT_ARG(4),       \
-	   .comm = FT_ARG(5), .stream = FT_ARG(6), .buf = FT_ARG(0), .buf2 = FT_ARG(1))            \
+	   .comm = FT_ARG(5), .stream = FT_ARG(6), .buf = FT_ARG(0))                               \
 	FN(6, Gather, 6, CALL, .count = FT_ARG(2), .dtype = FT_ARG(3), .peer = FT_ARG(4),          \
 	   .comm = FT_ARG(5), .stream = FT_ARG(6))                                                 \
 	FN(7, Scatter, 7, CALL, .count = FT_ARG(2), .dtype = FT_ARG(3), .peer = FT_ARG(4),         \
@@ -94,13 +94,13 @@ struct ft_nccl_fn {
 	FN(22, CommAbort, 22, END, .comm = FT_ARG(0))                                              \
 	FN(23, CommRevoke, 23, END, .comm = FT_ARG(0))                                             \
 	FN(24, Bcast, 5, CALL, .count = FT_ARG(1), .dtype = FT_ARG(2), .peer = FT_ARG(3),          \
-	   .comm = FT_ARG(4), .stream = FT_ARG(5), .buf = FT_ARG(0), .buf2 = FT_ARG(0))
+	   .comm = FT_ARG(4), .stream = FT_ARG(5), .buf = FT_ARG(0))
 
 enum ft_nccl_fn_nr {
 #define FN(nr, name, op, cls, ...) FT_NCCL_##name = nr,
 	FT_NCCL_FNS
 #undef FN
-	FT_NCCL_NFNS = 25, /* numbers are 1..24 */
+		FT_NCCL_NFNS = 25, /* numbers are 1..24 */
 };
 
 /* Cookie of a probe. */
@@ -114,8 +114,8 @@ struct ft_nccl_ip {
 	__u32 reserved;
 };
 
-#define FT_NCCL_OPS	10 /* counted operations: nccl_op 1..10 */
-#define FT_NCCL_MAX_KEYS 8192
+#define FT_NCCL_OPS	    10 /* counted operations: nccl_op 1..10 */
+#define FT_NCCL_MAX_KEYS    8192
 #define FT_NCCL_INITALL_MAX 64
 
 /*

@@ -37,12 +37,12 @@ static inline int lib_dir_remove(void **state)
 
 /* As NVIDIA builds it: pncclX global, ncclX weak at the same address. */
 #define LIB_BOTH(name)                                                                             \
-	"int pnccl" name "(int x) { return x + sizeof(\"" name "\"); }\n"                        \
+	"int pnccl" name "(int x) { return x + sizeof(\"" name "\"); }\n"                          \
 	"int nccl" name "(int x) __attribute__((weak, alias(\"pnccl" name "\")));\n"
 /* As a library between the program and NCCL does. */
 #define LIB_ONLY(name) "int nccl" name "(int x) { return x; }\n"
 #define LIB_VERSION                                                                                \
-	"const char *tell(void) { return \"NCCL version 2.99.1+cuda99.0\"; }\n"                   \
+	"const char *tell(void) { return \"NCCL version 2.99.1+cuda99.0\"; }\n"                    \
 	"const char *format(void) { return \"NCCL version %d.%d\"; }\n"
 
 /* Compiles; returns the path, in a static buffer. */
@@ -58,7 +58,7 @@ static inline const char *lib_make(const char *name, const char *source, const c
 	assert_non_null(f);
 	fputs(source, f);
 	fclose(f);
-	ft_fmt(cmd, "${CC:-cc} -O1 -w -shared -fPIC %s -o %s %s", flags, path, src);
+	ft_fmt(cmd, "${CC:-cc} -O1 -w -shared -fPIC %s -o '%s' '%s'", flags, path, src);
 	assert_int_equal(system(cmd), 0);
 	return path;
 }

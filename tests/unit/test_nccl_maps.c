@@ -11,7 +11,8 @@ static void test_parse(void **state)
 	struct ft_map m;
 
 	(void)state;
-	parse("7f12aa000000-7f12aa021000 r-xp 00002000 fe:01 1234567890123              /a/b.so", &m);
+	parse("7f12aa000000-7f12aa021000 r-xp 00002000 fe:01 1234567890123              /a/b.so",
+	      &m);
 	assert_true(m.start == 0x7f12aa000000 && m.end == 0x7f12aa021000 && m.pgoff == 0x2000);
 	assert_true(m.major == 0xfe && m.minor == 1 && m.ino == 1234567890123 && m.exec);
 	assert_string_equal(m.path, "/a/b.so");
@@ -33,8 +34,17 @@ static void test_parse(void **state)
 static void test_garbage(void **state)
 {
 	static const char *const lines[] = {
-		"", " ", "-", "1000", "1000-", "2000-1000 r-xp 0 0:1 9 /x", "1000-1000 r-xp 0 0:1 9 /x",
-		"x-y r-xp 0 0:1 9 /x", "1000-2000 r-xp 0 01 9 /x", "1000-2000 r-xp 0 0:1", "\xff\xfe",
+		"",
+		" ",
+		"-",
+		"1000",
+		"1000-",
+		"2000-1000 r-xp 0 0:1 9 /x",
+		"1000-1000 r-xp 0 0:1 9 /x",
+		"x-y r-xp 0 0:1 9 /x",
+		"1000-2000 r-xp 0 01 9 /x",
+		"1000-2000 r-xp 0 0:1",
+		"\xff\xfe",
 	};
 	char longest[3 * PATH_MAX];
 	struct ft_map m;
@@ -93,7 +103,9 @@ static int make_process(void **state)
 
 static int open_path(const char *path, uint64_t ino, bool deleted)
 {
-	struct ft_map m = { .start = 4096, .end = 8192, .ino = ino, .exec = true, .deleted = deleted };
+	struct ft_map m = {
+		.start = 4096, .end = 8192, .ino = ino, .exec = true, .deleted = deleted
+	};
 
 	ft_strcpy(m.path, path, sizeof(m.path));
 	return ft_map_open(lib_dir, 77, &m);

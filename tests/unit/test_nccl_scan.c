@@ -49,7 +49,8 @@ static void test_self(void **state)
 	assert_true(f->scan->task[0]);
 	reads = ft_nccl_cache_reads(f->cache);
 	b = dlopen(lib_make("inter.so", LIB_ONLY("AllReduce"), ""), RTLD_NOW);
-	ft_strcpy(path, lib_make("odd name\xff.so", LIB_BOTH("AllReduce") LIB_VERSION, ""), sizeof(path));
+	ft_strcpy(path, lib_make("odd name\xff.so", LIB_BOTH("AllReduce") LIB_VERSION, ""),
+		  sizeof(path));
 	a = dlopen(path, RTLD_NOW);
 	assert_non_null(a);
 	assert_non_null(b);

@@ -3,8 +3,8 @@
 
 #include "nccl_lib.h"
 
-static const char three[] = LIB_BOTH("AllReduce") LIB_BOTH("CommInitRank") LIB_ONLY("Send")
-	"int pncclOther(int x) { return x; }\n" LIB_VERSION;
+static const char three[] = LIB_BOTH("AllReduce") LIB_BOTH("CommInitRank")
+	LIB_ONLY("Send") "int pncclOther(int x) { return x; }\n" LIB_VERSION;
 
 /* The bytes at the offset are those that the dynamic linker maps for the symbol. */
 static void assert_offset(const char *path, const char *symbol, uint64_t offset, bool skips)
@@ -92,10 +92,10 @@ static void test_interposer(void **state)
 	struct ft_nccl_image img;
 
 	(void)state;
-	assert_int_equal(lib_read(lib_make("inter.so",
-					   LIB_ONLY("AllReduce") LIB_ONLY("CommInitRank"), ""),
-				  &img),
-			 -ENOENT);
+	assert_int_equal(
+		lib_read(lib_make("inter.so", LIB_ONLY("AllReduce") LIB_ONLY("CommInitRank"), ""),
+			 &img),
+		-ENOENT);
 	/* calls the real one: the symbol is there, but not defined */
 	assert_int_equal(lib_read(lib_make("calls.so",
 					   "int pncclAllReduce(int);\n"
@@ -111,12 +111,13 @@ static void test_folded(void **state)
 	struct ft_nccl_image img;
 
 	(void)state;
-	assert_int_equal(lib_read(lib_make("fold.so",
-					   LIB_BOTH("Send") "int pncclRecv(int) "
-					   "__attribute__((alias(\"pncclSend\")));",
-					   ""),
-				  &img),
-			 0);
+	assert_int_equal(
+		lib_read(lib_make("fold.so",
+				  LIB_BOTH("Send") "int pncclRecv(int) "
+						   "__attribute__((alias(\"pncclSend\")));",
+				  ""),
+			 &img),
+		0);
 	assert_int_equal(img.nsyms, 1);
 }
 
@@ -175,7 +176,7 @@ static void test_truncated(void **state)
 	assert_int_equal(read_bytes(fd, buf, sizeof(Elf64_Ehdr)), -EBADMSG);
 }
 
-/* Bytes changed at random, most of them where the tables are; the seed is the test's name in time. */
+/* Bytes changed at random, most of them where the tables are. The seed is fixed. */
 static void test_hostile(void **state)
 {
 	static const uint64_t values[] = { 0, 1, 0x7fffffff, 0xffffffff, 1ull << 63, ~0ull };

@@ -9,9 +9,9 @@
 
 #include "nccl/nccl.h"
 
-#define FILES_MAX 4096 /* executable files of one process; a PyTorch trainer has 300 */
+#define FILES_MAX  4096 /* executable files of one process; a PyTorch trainer has 300 */
 #define SEEN_SLOTS 8192
-#define DELETED	  " (deleted)"
+#define DELETED	   " (deleted)"
 
 /* The kernel writes a newline in a name as \012 and nothing else so. */
 static void unescape(const char *s, size_t len, char *out, size_t size)
@@ -79,7 +79,8 @@ static int seen_add(struct seen *s, const struct ft_map *m)
 	return 1;
 }
 
-static int maps_walk(FILE *f, struct seen *seen, int (*fn)(void *, const struct ft_map *), void *ctx)
+static int maps_walk(FILE *f, struct seen *seen, int (*fn)(void *, const struct ft_map *),
+		     void *ctx)
 {
 	_cleanup_free_ struct ft_map *m = malloc(sizeof(*m));
 	_cleanup_free_ char *line = NULL;

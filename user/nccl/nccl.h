@@ -102,10 +102,10 @@ struct ft_nccl_lib {
 
 struct ft_nccl_scan {
 	uint32_t nlibs;
-	uint32_t files;	    /* executable files mapped */
-	uint32_t unread;    /* of these: could not be opened or read, not told from NCCL */
-	uint32_t over;	    /* libraries beyond FT_NCCL_LIBS_MAX */
-	char task[16];	    /* name of the process */
+	uint32_t files;	 /* executable files mapped */
+	uint32_t unread; /* of these: could not be opened or read, not told from NCCL */
+	uint32_t over;	 /* libraries beyond FT_NCCL_LIBS_MAX */
+	char task[16];	 /* name of the process */
 	struct ft_nccl_lib libs[FT_NCCL_LIBS_MAX];
 };
 

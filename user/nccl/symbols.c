@@ -18,13 +18,13 @@
 #error "which registers hold the arguments?"
 #endif
 
-#define PHDRS_MAX    64
-#define SHDRS_MAX    4096
-#define DYNS_MAX     1024
-#define CHAIN_MAX    4096	/* symbols of one hash bucket: ordinary files have less than 10 */
-#define VERSION_MAX  (8u << 20) /* bytes of .rodata that are searched; libnccl 2.28.9: 0.2 MB */
+#define PHDRS_MAX     64
+#define SHDRS_MAX     4096
+#define DYNS_MAX      1024
+#define CHAIN_MAX     4096	 /* symbols of one hash bucket: ordinary files have less than 10 */
+#define VERSION_MAX   (8u << 20) /* bytes of .rodata that are searched; libnccl 2.28.9: 0.2 MB */
 #define VERSION_CHUNK 65536u
-#define NAME_MAX_LEN 40
+#define NAME_MAX_LEN  40
 
 struct elf {
 	int fd;
@@ -79,8 +79,7 @@ static int read_item(const struct elf *e, uint64_t base, uint64_t index, void *b
 {
 	uint64_t addr;
 
-	if (__builtin_mul_overflow(index, size, &addr) ||
-	    __builtin_add_overflow(base, addr, &addr))
+	if (__builtin_mul_overflow(index, size, &addr) || __builtin_add_overflow(base, addr, &addr))
 		return -EBADMSG;
 	return read_addr(e, addr, buf, size);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /*
- * Carrier and speed of the interfaces in the network namespaces of traced processes. The kernel merges messages of
- * fast flaps: what counts is the difference of carrier_down_count, not the number of messages.
+ * Carrier and speed of the interfaces in the network namespaces of traced processes. The kernel
+ * merges messages of fast flaps: what counts is the difference of carrier_down_count, not the
+ * number of messages.
  */
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
@@ -12,12 +13,14 @@
 #include "source/link_query.h"
 #include "source/source.h"
 
-#define OPEN_MS	   2000
-#define ASK_MS	   200		      /* the main loop waits so long for a NIC's firmware */
-#define REST_NS	   (30 * NSEC_PER_SEC) /* after no answer, before the namespace is asked again */
-#define ASK_EVERY  NSEC_PER_SEC	      /* at most, for messages that show no change */
-#define SWEEP_S	   2
-#define NS_MAX	   FT_MAX_NETNS
+#define OPEN_MS	  2000
+#define ASK_MS	  200		      /* the main loop waits so long for a NIC's firmware */
+#define REST_NS	  (30 * NSEC_PER_SEC) /* after no answer, before the namespace is asked again */
+#define ASK_EVERY NSEC_PER_SEC	      /* at most, for messages that show no change */
+#define SWEEP_S	  2
+#define TAKE_MAX  64 /* messages in a row, then others have their turn */
+#define DRAIN_MAX 65536
+#define NS_MAX	  FT_MAX_NETNS
 
 struct ns {
 	struct ns *next;
@@ -48,12 +51,14 @@ static void emit_missing(struct ns *ns, const char *of, int error)
 	e->error = error;
 	ft_fmt(what, "%s in network namespace %u of process %u", of, ns->netns, ns->pid);
 	ft_rec_str(&rec, &e->what, what);
-	ft_rec_str(&rec, &e->reason,
-		   error == -EPERM || error == -EACCES ?
-			   "not permitted: needs CAP_SYS_ADMIN and CAP_SYS_PTRACE; flaps and speed changes there are not seen" :
-		   error == -ETIMEDOUT ? "no answer in time" :
-		   error == -EBUSY     ? "not asked: too many earlier questions are still without an answer" :
-					 strerror(-error));
+	ft_rec_str(
+		&rec, &e->reason,
+		error == -EPERM || error == -EACCES
+			? "not permitted: needs CAP_SYS_ADMIN, CAP_SYS_PTRACE; its flaps are not seen"
+		: error == -ETIMEDOUT ? "no answer in time"
+		: error == -EBUSY
+			? "not asked: too many earlier questions are still without an answer"
+			: strerror(-error));
 	ft_emit(&ns->src->emit, &rec);
 }
 
@@ -94,19 +99,20 @@ static bool flapped(const struct ft_netdev *a, const struct ft_netdev *b)
 	return a->carrier != b->carrier || a->carrier_down_count != b->carrier_down_count;
 }
 
-/* Takes over the new state of a known interface; speed_asked: its speed is an answer, not merely unknown. */
-static void iface_update(struct ns *ns, struct link_iface *old, struct link_iface *now, bool speed_asked)
+/* Tells what is new of an interface. */
+static void report(struct ns *ns, struct link_iface *i)
 {
-	struct ft_netdev before = old->d;
-	bool renamed = strcmp(old->d.ifname, now->d.ifname) != 0;
+	if (flapped(&i->d, &i->told) || i->d.speed_mbps != i->told.speed_mbps)
+		emit_change(ns, &i->d, &i->told);
+	i->told = i->d;
+	i->dirty = false;
+}
 
-	if (!speed_asked && !flapped(&now->d, &before))
-		now->d.speed_mbps = before.speed_mbps;
-	*old = *now;
-	if (renamed)
-		emit_iface(ns, old);
-	if (flapped(&old->d, &before) || old->d.speed_mbps != before.speed_mbps)
-		emit_change(ns, &old->d, &before);
+static void introduce(struct ns *ns, struct link_iface *i)
+{
+	emit_iface(ns, i);
+	i->told = i->d;
+	i->dirty = false;
 }
 
 static bool resting(const struct ns *ns)
@@ -132,44 +138,73 @@ static bool ask(struct ns *ns, struct link_iface *i)
 	return !resting(ns) && !rest(ns, of, link_ns_ask(&ns->fds, i, ASK_MS));
 }
 
+/* Whether a was made before b. */
+static bool older(const struct link_iface *a, const struct link_iface *b)
+{
+	return a->changes != FT_NONE_U32 && b->changes != FT_NONE_U32 &&
+	       (int32_t)(a->changes - b->changes) < 0;
+}
+
 static void on_newlink(struct ns *ns, const struct nlmsghdr *nlh)
 {
-	struct link_iface now, *old;
-	bool asked = false;
+	struct link_iface msg, *i;
+	struct ft_netdev now;
 
-	if (link_msg_parse(nlh, &now))
+	if (link_msg_parse(nlh, &msg))
 		return;
-	old = link_list_find(&ns->list, now.d.ifindex);
-	if (!old) {
-		ask(ns, &now);
-		emit_iface(ns, &now);
-		if (link_list_add(&ns->list, &now))
-			emit_missing(ns, now.d.ifname, -ENOMEM);
+	i = link_list_find(&ns->list, msg.d.ifindex);
+	if (!i) {
+		ask(ns, &msg);
+		introduce(ns, &msg);
+		if (link_list_add(&ns->list, &msg))
+			emit_missing(ns, msg.d.ifname, -ENOMEM);
 		return;
 	}
-	/* The message lacks what ethtool and other messages told. */
-	memcpy(now.addrs, old->addrs, sizeof(now.addrs));
-	now.naddrs = old->naddrs;
-	now.asked_ns = old->asked_ns;
-	ft_strcpy(now.d.driver, old->d.driver, sizeof(now.d.driver));
-	ft_strcpy(now.d.bdf, old->d.bdf, sizeof(now.d.bdf));
-	ft_strcpy(now.d.ibdev, old->d.ibdev, sizeof(now.d.ibdev));
-	now.d.port = old->d.port;
-	now.d.numa = old->d.numa;
-	if (flapped(&now.d, &old->d) || ft_mono_ns() - old->asked_ns >= ASK_EVERY)
-		asked = ask(ns, &now);
-	iface_update(ns, old, &now, asked);
+	/* It was waiting while a list was made: the list has told more. */
+	if (older(&msg, i))
+		return;
+	/* The message lacks what ethtool told. */
+	now = i->d;
+	ft_strcpy(now.ifname, msg.d.ifname, sizeof(now.ifname));
+	now.mtu = msg.d.mtu;
+	now.carrier = msg.d.carrier;
+	now.carrier_down_count = msg.d.carrier_down_count;
+	i->dirty |= flapped(&now, &i->told) || ft_mono_ns() - i->asked_ns >= ASK_EVERY;
+	if (strcmp(now.ifname, i->d.ifname) != 0) {
+		i->d = now;
+		emit_iface(ns, i);
+	}
+	i->d = now;
+	i->changes = msg.changes;
+}
+
+/*
+ * After all messages that were there: several changes of an interface make one line, whose
+ * carrier_down_delta has them all, and its speed is asked once.
+ */
+static void flush(struct ns *ns)
+{
+	for (size_t k = 0; k < ns->list.n; k++) {
+		struct link_iface *i = &ns->list.v[k];
+
+		if (!i->dirty)
+			continue;
+		/*
+		 * With another carrier the old speed does not hold; otherwise no answer is no news.
+		 */
+		if (!ask(ns, i) && flapped(&i->d, &i->told))
+			i->d.speed_mbps = FT_NONE_U32;
+		report(ns, i);
+	}
 }
 
 /* Moved to another namespace, or the device is gone. */
 static void iface_gone(struct ns *ns, struct link_iface *old)
 {
-	struct ft_netdev before = old->d;
-
 	old->d.carrier = 0;
 	old->d.speed_mbps = FT_NONE_U32;
-	if (before.carrier)
-		emit_change(ns, &old->d, &before);
+	if (old->told.carrier)
+		emit_change(ns, &old->d, &old->told);
 	*old = ns->list.v[--ns->list.n];
 }
 
@@ -216,13 +251,16 @@ static void relist(struct ns *ns)
 		return;
 	if (rest(ns, "state of the interfaces", link_ns_list(&ns->fds, OPEN_MS, &now)))
 		return;
-	for (size_t i = 0; i < now.n; i++) {
-		struct link_iface *old = link_list_find(&ns->list, now.v[i].d.ifindex);
+	for (size_t k = 0; k < now.n; k++) {
+		struct link_iface *i = &now.v[k], *old = link_list_find(&ns->list, i->d.ifindex);
 
-		if (old)
-			iface_update(ns, old, &now.v[i], true);
-		else
-			emit_iface(ns, &now.v[i]);
+		/* Fewer changes than before: another device with the same number. */
+		if (!old || older(i, old)) {
+			introduce(ns, i);
+			continue;
+		}
+		i->told = old->told;
+		report(ns, i);
 	}
 	for (size_t i = 0; i < ns->list.n;) {
 		if (link_list_find(&now, ns->list.v[i].d.ifindex))
@@ -235,27 +273,33 @@ static void relist(struct ns *ns)
 	ns->stale = false;
 }
 
+static void take(struct ns *ns, struct nlmsghdr *h, int left)
+{
+	for (; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left))
+		on_message(ns, h);
+}
+
 static void on_readable(void *ctx)
 {
 	char buf[32768] __attribute__((aligned(NLMSG_ALIGNTO)));
 	struct ns *ns = ctx;
 
-	for (int i = 0; i < 64; i++) {
+	/*
+	 * Once some are lost the rest of the queue is only thrown away, as a whole, and a list
+	 * made.
+	 */
+	for (int i = 0; i < (ns->stale ? DRAIN_MAX : TAKE_MAX); i++) {
 		ssize_t n = recv(ns->fds.monitor, buf, sizeof(buf), 0);
-		int left = n;
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == ENOBUFS) {
+		if (n < 0 && errno == ENOBUFS)
 			ns->stale = true;
-			continue;
-		}
-		if (n <= 0)
+		else if (n < 0 && errno != EINTR)
 			break;
-		for (struct nlmsghdr *h = (void *)buf; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left))
-			on_message(ns, h);
+		else if (n > 0 && !ns->stale)
+			take(ns, (void *)buf, n);
 	}
 	relist(ns);
+	flush(ns);
 }
 
 /* --- namespaces --- */
@@ -295,7 +339,9 @@ static bool find_inhabitant(struct ns *ns)
 	return false;
 }
 
-/* Our sockets would keep a namespace alive whose last process has gone, and with it its interfaces. */
+/*
+ * Our sockets would keep a namespace alive whose last process has gone, and with it its interfaces.
+ */
 static void on_sweep(void *ctx)
 {
 	struct ft_link_src *s = ctx;
@@ -390,6 +436,6 @@ int ft_link_src_add(struct ft_link_src *s, uint32_t pid, uint32_t netns)
 	ns->next = s->all;
 	s->all = ns;
 	for (size_t i = 0; i < ns->list.n; i++)
-		emit_iface(ns, &ns->list.v[i]);
+		introduce(ns, &ns->list.v[i]);
 	return err;
 }

@@ -77,8 +77,13 @@ static void get_kind(const struct nlattr *info, struct ft_netdev *d)
 int link_msg_parse(const struct nlmsghdr *nlh, struct link_iface *out)
 {
 	const struct ifinfomsg *ifi = mnl_nlmsg_get_payload(nlh);
-	struct link_iface i = { .d = { .speed_mbps = FT_NONE_U32, .mtu = FT_NONE_U32, .numa = FT_NONE_S32,
-				       .carrier_down_count = FT_NONE_U32, .carrier = FT_NONE_U8, .port = FT_NONE_U8 } };
+	struct link_iface i = { .d = { .speed_mbps = FT_NONE_U32,
+				       .mtu = FT_NONE_U32,
+				       .numa = FT_NONE_S32,
+				       .carrier_down_count = FT_NONE_U32,
+				       .carrier = FT_NONE_U8,
+				       .port = FT_NONE_U8 },
+				.changes = FT_NONE_U32 };
 	const struct nlattr *a;
 	char parent[16] = "";
 
@@ -96,6 +101,9 @@ int link_msg_parse(const struct nlmsghdr *nlh, struct link_iface *out)
 			break;
 		case IFLA_CARRIER:
 			i.d.carrier = mnl_attr_get_u8(a) != 0;
+			break;
+		case IFLA_CARRIER_CHANGES:
+			i.changes = get_u32(a);
 			break;
 		case IFLA_CARRIER_DOWN_COUNT: /* since 4.16 */
 			i.d.carrier_down_count = get_u32(a);
@@ -205,7 +213,8 @@ static int dump(int fd, uint16_t type, mnl_cb_t cb, void *data)
 	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	nlh->nlmsg_seq = seq;
 	/* One head fits both requests: family first, and zeroes. */
-	memset(mnl_nlmsg_put_extra_header(nlh, sizeof(struct ifinfomsg)), 0, sizeof(struct ifinfomsg));
+	memset(mnl_nlmsg_put_extra_header(nlh, sizeof(struct ifinfomsg)), 0,
+	       sizeof(struct ifinfomsg));
 	if (type == RTM_GETLINK)
 		mnl_attr_put_u32(nlh, IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
 	if (send(fd, nlh, nlh->nlmsg_len, 0) < 0)
@@ -312,7 +321,8 @@ static int list_all(struct job *j)
 static int open_sockets(struct link_fds *fds)
 {
 	const struct sockaddr_nl groups = {
-		.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+		.nl_family = AF_NETLINK,
+		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
 	};
 	const struct timeval patience = { .tv_sec = 5 };
 	const int size = RCVBUF;
@@ -390,7 +400,8 @@ static int job_run(struct job *j, int (*fn)(void *), int timeout_ms)
 	return err;
 }
 
-int link_ns_open(uint32_t pid, uint32_t netns, int timeout_ms, struct link_fds *fds, struct link_list *out)
+int link_ns_open(uint32_t pid, uint32_t netns, int timeout_ms, struct link_fds *fds,
+		 struct link_list *out)
 {
 	struct job *j = job_new(NULL);
 	int err;

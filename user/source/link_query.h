@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * Questions to the network namespace of a process. Each can block on the RTNL lock or on a NIC's firmware, so each
- * runs in a worker and has a deadline.
+ * Questions to the network namespace of a process. Each can block on the RTNL lock or on a NIC's
+ * firmware, so each runs in a worker and has a deadline.
  */
 #ifndef FT_SOURCE_LINK_QUERY_H
 #define FT_SOURCE_LINK_QUERY_H
@@ -25,7 +25,10 @@ struct link_iface {
 	struct ft_netdev d;
 	uint8_t naddrs;
 	char addrs[LINK_ADDRS][INET6_ADDRSTRLEN];
-	uint64_t asked_ns; /* when its speed was read */
+	uint32_t changes;      /* of the carrier, ever growing: old messages have less */
+	uint64_t asked_ns;     /* when its speed was read */
+	struct ft_netdev told; /* as the last record of it says */
+	bool dirty;	       /* may differ from `told` */
 };
 
 struct link_list {
@@ -37,10 +40,12 @@ struct link_iface *link_list_find(struct link_list *l, uint32_t ifindex);
 int link_list_add(struct link_list *l, const struct link_iface *i);
 
 /*
- * Opens the namespace of a process and lists its interfaces; notifications are on before the list is made. -ESTALE:
- * the process lives in another namespace than `netns` by now; -EPERM, -EACCES: not permitted; -ETIMEDOUT, -EBUSY.
+ * Opens the namespace of a process and lists its interfaces; notifications are on before the list
+ * is made. -ESTALE: the process lives in another namespace than `netns` by now; -EPERM, -EACCES:
+ * not permitted; -ETIMEDOUT, -EBUSY.
  */
-int link_ns_open(uint32_t pid, uint32_t netns, int timeout_ms, struct link_fds *fds, struct link_list *out);
+int link_ns_open(uint32_t pid, uint32_t netns, int timeout_ms, struct link_fds *fds,
+		 struct link_list *out);
 /* Lists again. */
 int link_ns_list(const struct link_fds *fds, int timeout_ms, struct link_list *out);
 /* Driver, address and speed of one interface. */

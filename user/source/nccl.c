@@ -62,7 +62,8 @@ struct ft_nccl_src {
 
 /* --- the loop's side --- */
 
-static struct ft_nccl_request *request_new(struct ft_nccl_src *s, uint32_t pid, const struct proc *p)
+static struct ft_nccl_request *request_new(struct ft_nccl_src *s, uint32_t pid,
+					   const struct proc *p)
 {
 	struct ft_nccl_request *r = calloc(1, sizeof(*r));
 
@@ -128,7 +129,8 @@ static void add_ips(struct ft_nccl_src *s, uint32_t pid, const struct ft_nccl_li
 
 	for (uint32_t i = 0; i < lib->image.nsyms && n < res->nprobes; i++) {
 		const struct ft_nccl_sym *sym = &lib->image.syms[i];
-		struct ft_nccl_ip key = { .ip = lib->start + sym->offset - lib->pgoff, .tgid = pid };
+		struct ft_nccl_ip key = { .ip = lib->start + sym->offset - lib->pgoff,
+					  .tgid = pid };
 
 		if ((res->cookies[n] & FT_NCCL_COOKIE_FN) != sym->fn)
 			continue;
@@ -201,8 +203,8 @@ static void no_answer(struct ft_nccl_src *s, struct proc *p, int err)
 	/* It will be asked again; said the first time only. */
 	if (p->retries++)
 		return;
-	ft_fmt(reason, "process %u did not let its mappings be read within %d ms: %s", p->pid, ANSWER_MS,
-	       strerror(-err));
+	ft_fmt(reason, "process %u did not let its mappings be read within %d ms: %s", p->pid,
+	       ANSWER_MS, strerror(-err));
 	emit_lib(s, p->pid, p->task, NULL, 0, err, reason);
 }
 
@@ -517,9 +519,11 @@ static void rescan(struct ft_nccl_src *s)
 		ft_nccl_src_find(s);
 	HASH_ITER(hh, s->procs, p, tmp) {
 		bool young = now < p->added_ns + RESCAN_YOUNG_NS;
+		bool due = all || (p->retries && p->retries <= RETRIES) ||
+			   (!s->mmap2 && (young || seldom));
 
-		if (all || (p->retries && p->retries <= RETRIES) || (!s->mmap2 && (young || seldom)))
-			proc_scan(s, p);
+		if (due && proc_scan(s, p) == -ESRCH)
+			ft_nccl_src_del(s, p->pid);
 	}
 }
 
@@ -546,7 +550,8 @@ static int program_of(struct ft_nccl_src *s, const char *const names[2], struct 
 		if (fd < 0 || p->error)
 			continue;
 		p->state = FT_PROBE_UNNEEDED;
-		ft_strcpy(p->reason, "no traced process has an NCCL library mapped", sizeof(p->reason));
+		ft_strcpy(p->reason, "no traced process has an NCCL library mapped",
+			  sizeof(p->reason));
 		return fd;
 	}
 	return -ENOENT;
@@ -554,12 +559,15 @@ static int program_of(struct ft_nccl_src *s, const char *const names[2], struct 
 
 static void mmap2_start(struct ft_nccl_src *s, struct ft_loop *loop)
 {
-	struct ft_mmap2_ops ops = { .mapped = on_mapped, .lost = on_lost, .idle = on_idle, .ctx = s };
+	struct ft_mmap2_ops ops = {
+		.mapped = on_mapped, .lost = on_lost, .idle = on_idle, .ctx = s
+	};
 	struct ft_probe *row = ft_bpf_probe(s->bpf, "", "mmap2");
 	int err = ft_mmap2_new(&s->mmap2, loop, &ops);
 
 	if (err)
-		ft_info("new mappings: perf events: %s; looking through /proc instead", strerror(-err));
+		ft_info("new mappings: perf events: %s; looking through /proc instead",
+			strerror(-err));
 	if (!row)
 		return;
 	row->state = err ? FT_PROBE_OFF : FT_PROBE_ON;

@@ -46,7 +46,8 @@ static bool wants_ret(const struct ft_nccl_request *r, unsigned int fn)
 }
 
 /* The return first: an entry whose cookie promises a return must have it. */
-static void attach_ret(struct ft_nccl_request *r, const struct ft_nccl_lib *lib, struct ft_nccl_result *res)
+static void attach_ret(struct ft_nccl_request *r, const struct ft_nccl_lib *lib,
+		       struct ft_nccl_result *res)
 {
 	uint64_t offsets[FT_NCCL_NFNS];
 	struct ft_uprobe_set set = {
@@ -65,7 +66,8 @@ static void attach_ret(struct ft_nccl_request *r, const struct ft_nccl_lib *lib,
 		res->ret_error = ft_uprobe_attach(r->ret_fd, &set, &res->lib.ret, &no_cookies);
 }
 
-static void attach_enter(struct ft_nccl_request *r, const struct ft_nccl_lib *lib, struct ft_nccl_result *res)
+static void attach_enter(struct ft_nccl_request *r, const struct ft_nccl_lib *lib,
+			 struct ft_nccl_result *res)
 {
 	uint64_t offsets[FT_NCCL_NFNS];
 	struct ft_uprobe_set set = {

@@ -101,8 +101,8 @@ static int attach_perf(int prog_fd, const struct ft_uprobe_set *set, struct ft_u
 		attr.config2 = set->offsets[i];
 		fd = syscall(SYS_perf_event_open, &attr, (pid_t)set->pid, -1, -1,
 			     PERF_FLAG_FD_CLOEXEC);
-		err = fd < 0 ? -errno :
-			       perf_bind(fd, prog_fd, set->cookies ? set->cookies[i] : 0, out,
+		err = fd < 0 ? -errno
+			     : perf_bind(fd, prog_fd, set->cookies ? set->cookies[i] : 0, out,
 					 no_cookies);
 		if (err)
 			return err;
@@ -118,8 +118,8 @@ int ft_uprobe_attach(int prog_fd, const struct ft_uprobe_set *set, struct ft_upr
 
 	if (!links.fds)
 		return -ENOMEM;
-	err = set->multi ? attach_multi(prog_fd, set, &links) :
-			   attach_perf(prog_fd, set, &links, no_cookies);
+	err = set->multi ? attach_multi(prog_fd, set, &links)
+			 : attach_perf(prog_fd, set, &links, no_cookies);
 	if (err) {
 		ft_uprobe_detach(&links);
 		return err;
