@@ -35,7 +35,9 @@ FT_CFLAGS += -O1 $(SAN)
 LDFLAGS += $(SAN)
 endif
 ifneq ($(STATIC),)
-LDLIBS := -Wl,-Bstatic $(shell pkg-config --static --libs $(LIBS)) -Wl,-Bdynamic -lpthread -ldl
+# Debian has no libmnl.a; the shared one is wherever iproute2 is
+LDLIBS := -Wl,-Bstatic $(shell pkg-config --static --libs $(filter-out libmnl,$(LIBS))) \
+	-Wl,-Bdynamic -lmnl -lpthread -ldl
 else
 LDLIBS := $(shell pkg-config --libs $(LIBS)) -lpthread -ldl
 endif

@@ -41,7 +41,7 @@ check:
 check-fast: tests-build
 	BUILD=$(BUILD) tests/run tests/lint.sh $(unit) $(wildcard tests/replay/run.sh)
 
-bench: all workload
+bench: all workload $(BUILD)/tests/bench/kstats $(BUILD)/tests/e2e/udp_burst
 	tests/bench/run
 
 -include $(unit:=.d)

@@ -45,6 +45,7 @@ struct session {
 	uint64_t start_ns, gone_ns;
 	int order_timer, end_timer, sigfd;
 	unsigned int ticks;
+	size_t targets; /* processes at the attach */
 	bool started;
 	pid_t child; /* -- CMD */
 	int child_status, go_fd;
@@ -228,11 +229,50 @@ static void on_end_look(void *ctx)
 	ft_loop_timer_set(s->end_timer, now + LINGER_LOOK_NS);
 }
 
+static bool proc_ended_already(uint32_t pid, struct ft_proc_stat *st)
+{
+	return ft_proc_stat_read("", pid, st) || st->state == 'Z' || st->state == 'X';
+}
+
+/*
+ * The start time tells the process from a later one with its number. The kernel removes the entry at the end of
+ * the process: one that ended just before the entry was made would stay for ever.
+ */
+static int proc_add(struct session *s, uint32_t pid)
+{
+	struct ft_proc_stat st;
+	int err;
+
+	if (proc_ended_already(pid, &st))
+		return 0;
+	err = ft_bpf_proc_add(s->bpf, pid, st.start_ns, 0);
+	if (!err && proc_ended_already(pid, &st))
+		ft_bpf_proc_del(s->bpf, pid);
+	return err;
+}
+
+/* One that was ending while it was added, once more a second later. */
+static void procs_prune(struct session *s)
+{
+	struct ft_proc_stat st;
+	uint32_t pid = 0, next;
+
+	for (bool more = ft_bpf_proc_next(s->bpf, &pid); more; pid = next) {
+		next = pid;
+		more = ft_bpf_proc_next(s->bpf, &next);
+		if (proc_ended_already(pid, &st))
+			ft_bpf_proc_del(s->bpf, pid);
+	}
+	if (!s->opts->all && s->targets)
+		on_end_look(s);
+}
+
 static void on_tick(void *ctx)
 {
 	struct session *s = ctx;
 
-	s->ticks++;
+	if (s->ticks++ == 0)
+		procs_prune(s);
 	ft_bpf_tick(s->bpf);
 	ft_nccl_src_tick(s->nccl);
 	check_clock(s);
@@ -326,16 +366,6 @@ static void child_go(struct session *s)
 	s->go_fd = -1;
 }
 
-/* The start time tells the process from a later one with its number. */
-static int proc_add(struct session *s, uint32_t pid)
-{
-	struct ft_proc_stat st;
-
-	if (ft_proc_stat_read("", pid, &st))
-		return 0; /* ended meanwhile */
-	return ft_bpf_proc_add(s->bpf, pid, st.start_ns, 0);
-}
-
 /* Adds the target's processes until a look finds no new one: those that fork meanwhile are followed by the kernel. */
 static int targets_add(struct session *s, struct ft_pidset *set)
 {
@@ -347,6 +377,7 @@ static int targets_add(struct session *s, struct ft_pidset *set)
 		.no_children = s->opts->no_children,
 	};
 	char why[512] = "";
+	uint32_t pid = 0;
 	size_t known;
 
 	do {
@@ -365,6 +396,10 @@ static int targets_add(struct session *s, struct ft_pidset *set)
 			return FT_EXIT_INTERNAL;
 		}
 	} while (set->n != known);
+	if (!ft_bpf_proc_next(s->bpf, &pid)) {
+		ft_err("the process ended during the attach");
+		return FT_EXIT_NOTARGET;
+	}
 	if (set->note[0])
 		ft_warn("%s", set->note);
 	return 0;
@@ -414,7 +449,7 @@ static void add_blind(struct ft_rec *rec, struct ft_str *list, const struct ft_p
 	ft_rec_strs_add(rec, list, "PCIe links and AER, RDMA queue pairs, NVLink, GPU state (not watched by this version)");
 }
 
-static void emit_session(struct session *s, size_t targets)
+static void emit_session(struct session *s)
 {
 	char target[256];
 	struct ft_ev_session *e;
@@ -426,7 +461,7 @@ static void emit_session(struct session *s, size_t targets)
 	uname(&u);
 	e = ft_rec_new(&rec, FT_KIND_session, s->start_ns);
 	e->overhead_ns = ft_mono_ns() - s->start_ns;
-	e->targets = targets;
+	e->targets = s->targets;
 	ft_rec_str(&rec, &e->version, FT_VERSION);
 	ft_rec_str(&rec, &e->kernel, u.release);
 	target_text(s, target, sizeof(target));
@@ -519,7 +554,8 @@ static int session_attach(struct session *s)
 	ft_bpf_ready(s->bpf);
 	ft_bpf_seed_sockets(s->bpf);
 	ft_bpf_drain(s->bpf);
-	emit_session(s, set.n);
+	s->targets = set.n;
+	emit_session(s);
 	s->started = true;
 	on_order_due(s);
 	child_go(s);

@@ -61,15 +61,20 @@ static bool inner_pid_is(const char *root, uint32_t pid, uint32_t inner)
 	uint64_t v;
 
 	ft_fmt(path, "/proc/%u/status", pid);
-	if (ft_head_read(root, path, 16384, &status) < 0 || !ft_line_value(status, "NSpid", value, sizeof(value)))
+	if (ft_head_read(root, path, 16384, &status) < 0 ||
+	    !ft_line_value(status, "NSpid", value, sizeof(value)))
 		return false;
 	/* One pid per namespace, the innermost last. */
 	tab = strrchr(value, '\t');
 	return tab && !ft_parse_u64(tab + 1, &v) && v == inner;
 }
 
-/* Appends "process 48213 (python, container 3f2a91c04d5e)" for each process that a container calls `pid`. */
-static int name_inner(const char *root, const struct ft_proc_table *t, uint32_t pid, struct ft_buf *b)
+/*
+ * Appends "process 48213 (python, container 3f2a91c04d5e)" for each process that a container calls
+ * `pid`.
+ */
+static int name_inner(const char *root, const struct ft_proc_table *t, uint32_t pid,
+		      struct ft_buf *b)
 {
 	int n = 0;
 
@@ -78,7 +83,8 @@ static int name_inner(const char *root, const struct ft_proc_table *t, uint32_t 
 		struct ft_cgroup cg = {};
 		char path[64];
 
-		if (t->v[i].kthread || t->v[i].pid == pid || !inner_pid_is(root, t->v[i].pid, pid) || n++ >= 3)
+		if (t->v[i].kthread || t->v[i].pid == pid ||
+		    !inner_pid_is(root, t->v[i].pid, pid) || n++ >= 3)
 			continue;
 		ft_fmt(path, "/proc/%u/cgroup", t->v[i].pid);
 		if (ft_head_read(root, path, 16384, &text) >= 0)
@@ -105,8 +111,8 @@ static bool has_nccl(const char *root, uint32_t pid)
 	return yes;
 }
 
-static void note_inner(const char *root, const struct ft_proc_table *t, uint32_t pid, const bool *below,
-		       struct ft_pidset *set)
+static void note_inner(const char *root, const struct ft_proc_table *t, uint32_t pid,
+		       const bool *below, struct ft_pidset *set)
 {
 	_cleanup_buf_ struct ft_buf who = {};
 	int scanned = 0;
@@ -120,30 +126,35 @@ static void note_inner(const char *root, const struct ft_proc_table *t, uint32_t
 		if (has_nccl(root, t->v[i].pid))
 			return;
 	}
-	ft_fmt(set->note, "process %u has no NCCL library; %u is also what a container calls %s", pid, pid,
-	       who.s ? who.s : "");
+	ft_fmt(set->note, "process %u has no NCCL library; %u is also what a container calls %s",
+	       pid, pid, who.s ? who.s : "");
 }
 
 /* --- -p --- */
-static int refuse(const char *root, const struct ft_proc_table *t, uint32_t pid, int why, char *err, size_t size)
+static int refuse(const char *root, const struct ft_proc_table *t, uint32_t pid, int why, char *err,
+		  size_t size)
 {
 	const struct ft_proc_stat *st = ft_proc_table_find(t, pid);
 	_cleanup_buf_ struct ft_buf who = {};
 
 	if (why == -EINVAL)
-		snprintf(err, size, "pid %u is a kernel thread (%s): it cannot be part of a job", pid, st->comm);
+		snprintf(err, size, "pid %u is a kernel thread (%s): it cannot be part of a job",
+			 pid, st->comm);
 	else if (st)
-		snprintf(err, size, "process %u (%s) has ended and waits for its parent %u to notice", pid, st->comm,
-			 st->ppid);
+		snprintf(err, size,
+			 "process %u (%s) has ended and waits for its parent %u to notice", pid,
+			 st->comm, st->ppid);
 	else if (name_inner(root, t, pid, &who))
-		snprintf(err, size, "no process %u on this machine; it is what a container calls %s", pid, who.s);
+		snprintf(err, size,
+			 "no process %u on this machine; it is what a container calls %s", pid,
+			 who.s);
 	else
 		snprintf(err, size, "no process %u", pid);
 	return why;
 }
 
-static int add_pid(const char *root, const struct ft_proc_table *t, uint32_t pid, bool no_children, bool first,
-		   struct ft_pidset *set, char *err, size_t size)
+static int add_pid(const char *root, const struct ft_proc_table *t, uint32_t pid, bool no_children,
+		   bool first, struct ft_pidset *set, char *err, size_t size)
 {
 	_cleanup_free_ bool *below = calloc(t->n + 1, sizeof(*below));
 	const struct ft_proc_stat *st;
@@ -192,8 +203,8 @@ static int copy_set(struct ft_pidset *dst, const struct ft_pidset *src)
 	return 0;
 }
 
-int ft_target_resolve(const char *root, const struct ft_target_opts *opts, struct ft_pidset *set, char *err,
-		      size_t size)
+int ft_target_resolve(const char *root, const struct ft_target_opts *opts, struct ft_pidset *set,
+		      char *err, size_t size)
 {
 	_cleanup_(ft_proc_table_free) struct ft_proc_table t = {};
 	_cleanup_(ft_pidset_free) struct ft_pidset new = {};
@@ -210,7 +221,8 @@ int ft_target_resolve(const char *root, const struct ft_target_opts *opts, struc
 		rc = add_all(root, &t, &new);
 	if (rc) {
 		if (!err[0])
-			snprintf(err, size, "cannot list the processes in %s/proc: %s", root, strerror(-rc));
+			snprintf(err, size, "cannot list the processes in %s/proc: %s", root,
+				 strerror(-rc));
 		return rc;
 	}
 	ft_pidset_free(set);

@@ -25,12 +25,12 @@ void ft_pidset_free(struct ft_pidset *set);
 bool ft_pidset_has(const struct ft_pidset *set, uint32_t pid);
 
 /*
- * Adds the processes to *set (zeroed before the first call; a second look adds those that came meanwhile).
- * On failure err holds one line that says what is wrong and what to do: -ESRCH (no such process, or it has ended),
- * -EINVAL (a kernel thread), -ENOENT (no such cgroup), -EEXIST (several cgroups match), -ENOMEM, and what
- * opening /proc gives.
+ * Adds the processes to *set (zeroed before the first call; a second look adds those that came
+ * meanwhile). On failure err holds one line that says what is wrong and what to do: -ESRCH (no such
+ * process, or it has ended), -EINVAL (a kernel thread), -ENOENT (no such cgroup), -EEXIST (several
+ * cgroups match), -ENOMEM, and what opening /proc gives.
  */
-int ft_target_resolve(const char *root, const struct ft_target_opts *opts, struct ft_pidset *set, char *err,
-		      size_t size);
+int ft_target_resolve(const char *root, const struct ft_target_opts *opts, struct ft_pidset *set,
+		      char *err, size_t size);
 
 #endif

@@ -45,7 +45,8 @@ static int mounts_read(struct search *s)
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		struct mount *m = &s->mounts[s->n];
 
-		if (sscanf(line, "%*s %255s %15s", path, type) != 2 || strncmp(type, "cgroup", 6) != 0)
+		if (sscanf(line, "%*s %255s %15s", path, type) != 2 ||
+		    strncmp(type, "cgroup", 6) != 0)
 			continue;
 		if (s->n == MOUNTS_MAX)
 			break;
@@ -56,7 +57,10 @@ static int mounts_read(struct search *s)
 	return s->n ? 0 : -ENOENT;
 }
 
-/* The processes that hold a container's terminals stand in a cgroup that has the container's id, too. */
+/*
+ * The processes that hold a container's terminals stand in a cgroup that has the container's id,
+ * too.
+ */
 static bool is_monitor(const char *name)
 {
 	return strstr(name, "conmon") != NULL;
@@ -166,7 +170,8 @@ static void find_path(struct search *s)
 	for (size_t i = 0; i < s->n; i++) {
 		struct mount *m = &s->mounts[i];
 		size_t len = strlen(m->path);
-		bool below = !strncmp(s->part, m->path, len) && (s->part[len] == '/' || !s->part[len]);
+		bool below = !strncmp(s->part, m->path, len) &&
+			     (s->part[len] == '/' || !s->part[len]);
 		const char *rel = below ? s->part + len : s->part;
 
 		if (is_cgroup(s->root, m, rel))
@@ -200,7 +205,9 @@ struct members {
 
 static int members_of(void *ctx, const char *rel, const char *name)
 {
-	static const char *const lists[] = { "cgroup.procs", "cgroup.threads" }; /* the second in threaded cgroups */
+	static const char *const lists[] = {
+		"cgroup.procs", "cgroup.threads"
+	}; /* the second in threaded cgroups */
 	struct members *m = ctx;
 	_cleanup_free_ char *text = NULL;
 	char path[PATH_MAX], *save, *line;
@@ -220,7 +227,8 @@ static int members_of(void *ctx, const char *rel, const char *name)
 		uint32_t tgid;
 
 		/* 0: a process that our pid namespace does not see */
-		if (ft_parse_u64(line, &pid) || !pid || pid > INT32_MAX || ft_proc_tgid(m->root, pid, &tgid))
+		if (ft_parse_u64(line, &pid) || !pid || pid > INT32_MAX ||
+		    ft_proc_tgid(m->root, pid, &tgid))
 			continue;
 		st = ft_proc_table_find(m->t, tgid);
 		if (!st || (!st->kthread && st->state != 'Z'))
@@ -229,8 +237,8 @@ static int members_of(void *ctx, const char *rel, const char *name)
 	return err ? err : 1;
 }
 
-static int take_members(const struct search *s, const struct mount *m, const struct ft_proc_table *t,
-			struct ft_pidset *set)
+static int take_members(const struct search *s, const struct mount *m,
+			const struct ft_proc_table *t, struct ft_pidset *set)
 {
 	char full[PATH_MAX];
 	struct members ctx = { s->root, m->path, t, set };
@@ -252,23 +260,25 @@ static int take_members(const struct search *s, const struct mount *m, const str
 	return 0;
 }
 
-static int explain(const struct search *s, const struct mount *two, size_t found, char *err, size_t size)
+static int explain(const struct search *s, const struct mount *two, size_t found, char *err,
+		   size_t size)
 {
 	if (two) {
-		snprintf(err, size, "%u cgroups match \"%s\", e.g. %s and %s: give more of it", two->matches, s->part,
-			 two->rel, two->also);
+		snprintf(err, size, "%u cgroups match \"%s\", e.g. %s and %s: give more of it",
+			 two->matches, s->part, two->rel, two->also);
 		return -EEXIST;
 	}
 	if (found)
 		snprintf(err, size, "cgroup %s has no processes (has the job ended?)", s->part);
 	else
-		snprintf(err, size, "no cgroup matches \"%s\" in any of the %zu hierarchies of this machine", s->part,
-			 s->n);
+		snprintf(err, size,
+			 "no cgroup matches \"%s\" in any of the %zu hierarchies of this machine",
+			 s->part, s->n);
 	return found ? -ESRCH : -ENOENT;
 }
 
-int ft_target_cgroup(const char *root, const char *name, const struct ft_proc_table *t, struct ft_pidset *set,
-		     char *err, size_t size)
+int ft_target_cgroup(const char *root, const char *name, const struct ft_proc_table *t,
+		     struct ft_pidset *set, char *err, size_t size)
 {
 	_cleanup_free_ struct search *s = calloc(1, sizeof(*s));
 	size_t found = 0, before = set->n;
@@ -283,7 +293,8 @@ int ft_target_cgroup(const char *root, const char *name, const struct ft_proc_ta
 		*c = *c == '-' ? '_' : *c;
 	rc = name[0] ? mounts_read(s) : -ENOENT;
 	if (rc) {
-		snprintf(err, size, "--cgroup %s: %s", name, name[0] ? "no cgroup file system is mounted" : "no name given");
+		snprintf(err, size, "--cgroup %s: %s", name,
+			 name[0] ? "no cgroup file system is mounted" : "no name given");
 		return rc;
 	}
 	(name[0] == '/' ? find_path : find_part)(s);

@@ -11,10 +11,11 @@
 enum { OPT_CGROUP = 0x100, OPT_NO_CHILDREN, OPT_JSON, OPT_ROOT };
 
 static const struct argp_option options[] = {
-	{ "pid", 'p', "PID[,PID...]", 0, "these processes and their descendants (default: all with an NCCL library)",
-	  0 },
+	{ "pid", 'p', "PID[,PID...]", 0,
+	  "these processes and their descendants (default: all with an NCCL library)", 0 },
 	{ "no-children", OPT_NO_CHILDREN, NULL, 0, "with -p: without descendants", 0 },
-	{ "cgroup", OPT_CGROUP, "PATH", 0, "the processes of a cgroup: its path, or a part that only one has", 0 },
+	{ "cgroup", OPT_CGROUP, "PATH", 0,
+	  "the processes of a cgroup: its path, or a part that only one has", 0 },
 	{ "verbose", 'v', NULL, 0, "also the helpers that ranks have forked", 0 },
 	{ "json", OPT_JSON, NULL, 0, "the inv.* lines of fabrictrace schema", 0 },
 	{ "root", OPT_ROOT, "DIR", 0, "a captured machine: /sys and /proc below DIR", 0 },
@@ -89,7 +90,8 @@ static int find_procs(struct topo *t)
 		ft_warn("%s", t->set.note);
 	t->procs = calloc(t->set.n + 1, sizeof(*t->procs));
 	for (size_t i = 0; t->procs && i < t->set.n; i++)
-		if (!ft_proc_facts_read(t->root, t->set.pids[i], FT_PROC_WANT_NCCL, ANSWER_MS, &t->procs[t->nprocs]))
+		if (!ft_proc_facts_read(t->root, t->set.pids[i], FT_PROC_WANT_NCCL, ANSWER_MS,
+					&t->procs[t->nprocs]))
 			t->nprocs++;
 	ft_proc_mark_helpers(t->procs, t->nprocs);
 	return 0;
@@ -165,9 +167,13 @@ static void show_json(const struct topo *t)
 int ft_cmd_topo(int argc, char **argv)
 {
 	static const struct argp argp = {
-		options, parse, NULL,
-		"Shows the processes of a job with their ranks, and this machine's GPUs, NICs and PCIe paths.", NULL,
-		NULL, NULL,
+		options,
+		parse,
+		NULL,
+		"Shows a job's processes and ranks, and this machine's GPUs, NICs and PCIe paths.",
+		NULL,
+		NULL,
+		NULL,
 	};
 	_cleanup_(topo_free) struct topo t = { .root = "" };
 	int status;

@@ -28,7 +28,8 @@ static const char *path_text(const struct ft_pci *p, const struct ft_pci_dev *d,
 	else if (!sum.hops)
 		snprintf(out, 48, "no link seen");
 	else
-		snprintf(out, 48, "%s / %s", ft_pci_link_text(sum.now, now), ft_pci_link_text(sum.possible, possible));
+		snprintf(out, 48, "%s / %s", ft_pci_link_text(sum.now, now),
+			 ft_pci_link_text(sum.possible, possible));
 	return out;
 }
 
@@ -58,8 +59,8 @@ static void show_gpus(const struct topo *t)
 		ft_fmt(name, "%04x:%04x (no driver)", d->vendor, d->device);
 		if (d->gpu_name[0])
 			ft_strcpy(name, d->gpu_name, sizeof(name));
-		printf("%3s   %-12s  %-4s  %-23s  ", number(d->gpu_index, index), d->bdf, number(d->numa, numa),
-		       path_text(t->pci, d, path));
+		printf("%3s   %-12s  %-4s  %-23s  ", number(d->gpu_index, index), d->bdf,
+		       number(d->numa, numa), path_text(t->pci, d, path));
 		print_escaped(name, 45);
 	}
 	if (!n)
@@ -67,18 +68,22 @@ static void show_gpus(const struct topo *t)
 }
 
 /* A NIC's line: one per RDMA port or interface; virtual functions only where they have one. */
-static void nic_line(const struct topo *t, const char *bdf, const char *ibdev, const char *ifname, int32_t numa,
-		     uint32_t mbps, uint8_t carrier, const char *driver)
+static void nic_line(const struct topo *t, const char *bdf, const char *ibdev, const char *ifname,
+		     int32_t numa, uint32_t mbps, uint8_t carrier, const char *driver)
 {
 	const struct ft_pci_dev *d = bdf[0] ? ft_pci_find(t->pci, bdf) : NULL;
 	char node[16], speed[16], path[48] = "-";
 
 	if (d)
 		path_text(t->pci, d, path);
-	printf("%-10.10s  %-12.12s  %-12s  %-4s  %-5s %-4s  %-23s  ", ibdev[0] ? ibdev : "-", ifname[0] ? ifname : "-",
-	       bdf[0] ? bdf : "-", number(numa, node), speed_text(mbps, speed),
-	       carrier == FT_NONE_U8 ? "-" : carrier ? "up" : "down", path);
-	print_escaped(driver, 12);
+	printf("%-10.10s  %-12.12s  %-12s  %-4s  %-5s %-4s  %-23s  ", ibdev[0] ? ibdev : "-",
+	       ifname[0] ? ifname : "-", bdf[0] ? bdf : "-", number(numa, node),
+	       speed_text(mbps, speed),
+	       carrier == FT_NONE_U8 ? "-"
+	       : carrier	     ? "up"
+				     : "down",
+	       path);
+	print_escaped(driver[0] ? driver : "-", 12);
 }
 
 static bool has_port(const struct ft_net *net, const struct ft_ibport *p)
@@ -118,7 +123,8 @@ static size_t show_netdevs(const struct topo *t, bool physical)
 
 		if (physical != (d->bdf[0] || d->ibdev[0]) || !strcmp(d->ifname, "lo"))
 			continue;
-		nic_line(t, d->bdf, d->ibdev, d->ifname, d->numa, d->speed_mbps, d->carrier, d->driver);
+		nic_line(t, d->bdf, d->ibdev, d->ifname, d->numa, d->speed_mbps, d->carrier,
+			 d->driver);
 		n++;
 	}
 	return n;
@@ -186,10 +192,11 @@ static void show_slow_hops(const struct topo *t)
 			continue;
 		if (!n++)
 			printf("\nPCIe links below what both of their ends can do:\n");
-		printf("  %s -> %-12s  %s instead of %s, %.1f instead of %.1f GB/s\n", sum.slowest.port->bdf,
-		       sum.slowest.device->bdf, ft_pci_link_text(sum.slowest.now, now),
-		       ft_pci_link_text(sum.slowest.possible, possible), ft_pci_gbytes(sum.slowest.now),
-		       ft_pci_gbytes(sum.slowest.possible));
+		printf("  %s -> %-12s  %s instead of %s, %.1f instead of %.1f GB/s\n",
+		       sum.slowest.port->bdf, sum.slowest.device->bdf,
+		       ft_pci_link_text(sum.slowest.now, now),
+		       ft_pci_link_text(sum.slowest.possible, possible),
+		       ft_pci_gbytes(sum.slowest.now), ft_pci_gbytes(sum.slowest.possible));
 		speed_only |= sum.slowest.now.width == sum.slowest.possible.width;
 	}
 	if (speed_only)
@@ -223,10 +230,14 @@ static void show_proc(const struct topo *t, const struct ft_proc_facts *f)
 	gpu_column(t, f, gpu, sizeof(gpu));
 	if (f->ns_pid != FT_NONE_U32 && f->ns_pid != f->st.pid)
 		ft_fmt(inner, "%u", f->ns_pid);
-	for (size_t i = 0, len = 0; i < f->args.len && len < sizeof(command) - 1; i += strlen(f->args.text + i) + 1)
-		len += snprintf(command + len, sizeof(command) - len, "%s%s", i ? " " : "", f->args.text + i);
+	for (size_t i = 0, len = 0; i < f->args.len && len < sizeof(command) - 1;
+	     i += strlen(f->args.text + i) + 1)
+		len += snprintf(command + len, sizeof(command) - len, "%s%s", i ? " " : "",
+				f->args.text + i);
 	printf("%-12s  %-12s  %7u  %7s  %-4s  ", rank, gpu, f->st.pid, inner,
-	       f->nccl == FT_NONE_U8 ? "-" : f->nccl ? "yes" : "no");
+	       f->nccl == FT_NONE_U8 ? "-"
+	       : f->nccl	     ? "yes"
+				     : "no");
 	print_escaped(command[0] ? command : f->st.comm, 48);
 }
 
@@ -254,7 +265,8 @@ static void show_procs(const struct topo *t)
 
 			if (!ft_proc_missing_rec(t->procs[i], part, 0, &rec))
 				continue;
-			printf("not read: %s", ft_str_copy(&rec.h, e->what, reason, sizeof(reason)));
+			printf("not read: %s",
+			       ft_str_copy(&rec.h, e->what, reason, sizeof(reason)));
 			printf(": %s\n", ft_str_copy(&rec.h, e->reason, reason, sizeof(reason)));
 		}
 }
