@@ -32,7 +32,7 @@ static __always_inline struct ft_agg *agg_new(struct ft_agg_key *key, const void
 	if (!a)
 		return NULL;
 	__builtin_memset(a, 0, sizeof(*a));
-	__builtin_memcpy(a->rec, rec, size);
+	__builtin_memcpy(&a->rec, rec, size);
 	bpf_map_update_elem(&ft_agg, key, a, BPF_NOEXIST);
 	a = bpf_map_lookup_elem(&ft_agg, key);
 	if (a)

@@ -14,6 +14,15 @@
 /* Beyond so many records of one key in one second the rest is counted only. */
 #define FT_STORM_RECORDS 50
 
+/* Every record. */
+union ft_any_rec {
+	struct ft_hdr h;
+#define N(value, name)
+#define EVENT(number, id, name, severity, doc, fields) struct ft_ev_##id id;
+#include "schema/events.def"
+#undef N
+};
+
 /* Constant of an object, in .rodata.cfg, set before the load. */
 struct ft_cfg {
 	__u64 storm_window_ns;
@@ -26,6 +35,8 @@ struct ft_cfg {
 	__u32 collectives;	/* one record per NCCL call */
 	__u32 self;		/* the tracer's own tgid */
 	__u8 drop_class[512];	/* enum ft_drop_class by core drop reason */
+	/* No bytes: puts all layouts into each object's BTF, where a test compares them with the table. */
+	union ft_any_rec layouts[0];
 };
 
 enum ft_drop_class {
@@ -71,14 +82,23 @@ struct ft_agg_key {
 };
 
 #define FT_AGG_SUMS 2 /* FS fields of a kind, in their order */
-#define FT_AGG_REC  224
+
+/* Kinds that a storm can come of. */
+#define FT_AGG_KINDS(X) X(tcp_retransmit) X(tcp_reset) X(tcp_state) X(net_drop)
+union ft_agg_rec {
+	struct ft_hdr h;
+#define X(id) struct ft_ev_##id id;
+	FT_AGG_KINDS(X)
+#undef X
+};
+
 struct ft_agg {
 	__u64 window_ns;
 	__u64 window_n;
 	/* counted instead of sent; only ever growing, the reader differences */
 	__u64 count, sums[FT_AGG_SUMS];
 	__u64 first_ns, last_ns; /* of the counted ones */
-	char rec[FT_AGG_REC];	 /* a sample, for the fields that the key fixes */
+	union ft_agg_rec rec;	 /* a sample, for the fields that the key fixes */
 };
 
 /* Per-kind counters, one slot per CPU. */

@@ -23,7 +23,7 @@ struct symbol {
 };
 
 struct ft_kernel {
-	const char **reasons; /* by number; belong to btf */
+	char (*reasons)[32]; /* by number */
 	size_t nreasons;
 	struct symbol cache[64];
 	size_t ncached;
@@ -127,7 +127,7 @@ int ft_kernel_new(struct ft_kernel **out, const struct btf *btf)
 	}
 	for (int i = 0; i < count; i++)
 		if (e[i].val >= 0 && e[i].val < count)
-			n->reasons[e[i].val] = short_reason(btf__name_by_offset(btf, e[i].name_off));
+			ft_fmt(n->reasons[e[i].val], "%s", short_reason(btf__name_by_offset(btf, e[i].name_off)));
 	*out = n;
 	return 0;
 }
@@ -142,7 +142,7 @@ void ft_kernel_free(struct ft_kernel *n)
 
 const char *ft_kernel_drop_reason(const struct ft_kernel *n, uint32_t reason)
 {
-	return reason < n->nreasons ? n->reasons[reason] : NULL;
+	return reason < n->nreasons && n->reasons[reason][0] ? n->reasons[reason] : NULL;
 }
 
 /* One pass over the symbol table: few places drop packets, so a table in memory would not pay. */

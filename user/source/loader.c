@@ -34,7 +34,6 @@ struct ft_bpf {
 	struct ft_cfg cfg;
 	struct ft_loop *loop;
 	const struct ft_emit *emit;
-	struct btf *btf;
 	struct ft_kernel *kernel;
 	struct ft_probe *probes;
 	size_t nprobes, nlinks;
@@ -186,14 +185,14 @@ static int object_load(struct ft_bpf *b, struct object *o)
 	}
 }
 
-static void probes_resolve(struct ft_bpf *b)
+static void probes_resolve(struct ft_bpf *b, const struct btf *btf)
 {
 	char text[160];
 
 	for (size_t i = 0; i < b->nprobes; i++) {
 		struct ft_probe *p = &b->probes[i];
 
-		if (ft_target_exists(b->btf, p->attach))
+		if (ft_target_exists(btf, p->attach))
 			continue;
 		ft_fmt(text, "this kernel has no %s", strchr(p->attach, '/') + 1);
 		probe_off(p, -ENOENT, text);
@@ -283,6 +282,26 @@ static int bpf_load_all(struct ft_bpf *b)
 	return ring_open(b);
 }
 
+/* What this kernel's BTF tells; it is large and not kept. */
+static int kernel_read(struct ft_bpf *b)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	int err;
+
+	if (!btf)
+		return -ENOTSUP;
+	err = ft_kernel_new(&b->kernel, btf);
+	if (!err) {
+		ft_features(btf, &b->cfg);
+		b->cfg.all_procs = b->opts.all_procs;
+		b->cfg.follow = !b->opts.no_follow;
+		b->cfg.collectives = b->opts.collectives;
+		probes_resolve(b, btf);
+	}
+	btf__free(btf);
+	return err;
+}
+
 static void bpf_attach_all(struct ft_bpf *b)
 {
 	for (size_t i = 0; i < b->nprobes; i++)
@@ -303,14 +322,8 @@ int ft_bpf_open(struct ft_bpf **out, const struct ft_bpf_opts *opts, struct ft_l
 	memcpy(b->objects, (struct object[]){ OBJECT(proc) OBJECT(tcp) OBJECT(net) OBJECT(nccl) }, sizeof(b->objects));
 #undef OBJECT
 	b->probes = ft_probe_table(&b->nprobes);
-	b->btf = btf__load_vmlinux_btf();
-	err = !b->probes ? -ENOMEM : !b->btf ? -ENOTSUP : ft_kernel_new(&b->kernel, b->btf);
+	err = b->probes ? kernel_read(b) : -ENOMEM;
 	if (!err) {
-		ft_features(b->btf, &b->cfg);
-		b->cfg.all_procs = opts->all_procs;
-		b->cfg.follow = !opts->no_follow;
-		b->cfg.collectives = opts->collectives;
-		probes_resolve(b);
 		ft_uprobe_resolve(b->probes, b->nprobes);
 		err = bpf_load_all(b);
 	}
@@ -346,7 +359,6 @@ void ft_bpf_free(struct ft_bpf *b)
 	for (size_t i = 0; i < ARRAY_SIZE(b->objects); i++)
 		object_drop(&b->objects[i]);
 	ft_kernel_free(b->kernel);
-	btf__free(b->btf);
 	free(b->probes);
 	free(b);
 }

@@ -29,15 +29,16 @@ struct ft_storm {
 /* The key that takes the events of keys that do not fit; its record says nothing but the kind. */
 static int other_keys(int fd)
 {
-	for (unsigned int kind = 0; kind < FT_KIND_MAX; kind++) {
-		const struct ft_kind_info *k = ft_kind(kind);
-		struct ft_agg_key key = { .kind = kind };
+#define X(id) FT_KIND_##id,
+	static const enum ft_kind kinds[] = { FT_AGG_KINDS(X) };
+#undef X
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct ft_agg_key key = { .kind = kinds[i] };
 		struct ft_agg a = {};
 		struct ft_rec rec;
 
-		if (!k || k->size > FT_AGG_REC)
-			continue;
-		memcpy(a.rec, ft_rec_new(&rec, kind, 0), k->size);
+		memcpy(&a.rec, ft_rec_new(&rec, kinds[i], 0), ft_kind(kinds[i])->size);
 		if (bpf_map_update_elem(fd, &key, &a, BPF_ANY))
 			return -errno;
 	}
@@ -120,7 +121,7 @@ static void read_key(struct ft_storm *s, const struct ft_agg_key *key, const str
 		sums[i] = a->sums[i] - x->sums[i];
 		x->sums[i] = a->sums[i];
 	}
-	memcpy(rec.buf, a->rec, FT_AGG_REC);
+	memcpy(rec.buf, &a->rec, a->rec.h.size);
 	rec.h.count = n;
 	rec.h.ts_ns = ft_mono_ns();
 	rec.h.last_ns = a->last_ns;
