@@ -257,18 +257,30 @@ static void show_procs(const struct topo *t)
 	}
 	if (helpers)
 		printf("and %zu helpers, forked from these ranks\n", helpers);
-	for (size_t i = 0; i < t->nprocs; i++)
-		for (int part = 0; part < FT_PROC_PARTS; part++) {
-			char reason[96];
-			struct ft_rec rec;
-			struct ft_ev_inv_host *e = (void *)&rec.h;
+}
 
-			if (!ft_proc_missing_rec(t->procs[i], part, 0, &rec))
-				continue;
-			printf("not read: %s",
-			       ft_str_copy(&rec.h, e->what, reason, sizeof(reason)));
-			printf(": %s\n", ft_str_copy(&rec.h, e->reason, reason, sizeof(reason)));
-		}
+static void print_missing(void *ctx, struct ft_hdr *ev)
+{
+	const struct ft_ev_inv_host *e = (const void *)ev;
+	char text[128];
+
+	(void)ctx;
+	if (ev->kind != FT_KIND_inv_host)
+		return;
+	printf("not read: %s", ft_str_copy(ev, e->what, text, sizeof(text)));
+	printf(": %s\n", ft_str_copy(ev, e->reason, text, sizeof(text)));
+}
+
+/* Every gap in the tables above, with its reason. */
+static void show_missing(const struct topo *t)
+{
+	struct ft_rec rec;
+
+	ft_pci_emit(t->pci, 0, print_missing, NULL);
+	for (size_t i = 0; i < t->nprocs; i++)
+		for (int part = 0; part < FT_PROC_PARTS; part++)
+			if (ft_proc_missing_rec(t->procs[i], part, 0, &rec))
+				print_missing(NULL, &rec.h);
 }
 
 static void show_numa(const struct topo *t)
@@ -300,4 +312,5 @@ void topo_text(const struct topo *t)
 	show_slow_hops(t);
 	show_procs(t);
 	show_numa(t);
+	show_missing(t);
 }

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+/* The first line of a session, and the probe table behind it. */
+#include <sys/utsname.h>
+
+#include "cli/probe_rec.h"
+#include "cli/session_parts.h"
+
+static void target_text(const struct session *s, char *out, size_t size)
+{
+	const struct ft_trace_opts *o = s->opts;
+	size_t len = 0;
+
+	if (o->cgroup)
+		snprintf(out, size, "--cgroup %s", o->cgroup);
+	else if (o->cmd)
+		snprintf(out, size, "-- %s", o->cmd[0]);
+	else
+		snprintf(out, size, "%s", o->all ? "-a" : o->npids ? "-p " : "");
+	for (size_t i = 0; i < o->npids && len + 16 < size; i++) {
+		len = strlen(out);
+		snprintf(out + len, size - len, "%s%u", i ? "," : "", o->pids[i]);
+	}
+}
+
+/* What cannot be seen: each program that is not attached, and what this version does not watch. */
+static void add_blind(struct ft_rec *rec, struct ft_str *list, const struct ft_probe *p, size_t n)
+{
+	char text[400];
+
+	for (size_t i = 0; i < n; i++) {
+		if (p[i].state != FT_PROBE_OFF || !p[i].error)
+			continue;
+		ft_fmt(text, "%s (%s)", p[i].hides, p[i].reason);
+		ft_rec_strs_add(rec, list, text);
+	}
+	ft_rec_strs_add(rec, list, "PCIe links and AER, RDMA queue pairs, NVLink, GPU state (not watched by this version)");
+}
+
+void session_head(struct session *s)
+{
+	char target[256];
+	struct ft_ev_session *e;
+	struct utsname u;
+	struct ft_rec rec;
+	struct ft_probe *p;
+	size_t n;
+
+	uname(&u);
+	e = ft_rec_new(&rec, FT_KIND_session, s->start_ns);
+	e->overhead_ns = ft_mono_ns() - s->start_ns;
+	e->targets = s->targets;
+	ft_rec_str(&rec, &e->version, FT_VERSION);
+	ft_rec_str(&rec, &e->kernel, u.release);
+	target_text(s, target, sizeof(target));
+	ft_rec_str(&rec, &e->target, target);
+	p = ft_bpf_probes(s->bpf, &n);
+	add_blind(&rec, &e->blind, p, n);
+	ft_emit(&s->emit, &rec);
+	for (size_t i = 0; i < n; i++) {
+		ft_probe_record(&rec, &p[i]);
+		ft_emit(&s->emit, &rec);
+	}
+}
