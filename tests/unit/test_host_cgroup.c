@@ -24,20 +24,28 @@ static void test_paths(void **state)
 		{ "12:memory:/docker/" ID "\n1:name=systemd:/docker/" ID "\n", ID, "", "", "" },
 		/* docker in docker: the inner one */
 		{ "0::/docker/" ID2 "/docker/" ID "\n", ID, "", "", "" },
-		/* Kubernetes: containerd and CRI-O by systemd, cgroupfs, one component with colons */
-		{ "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/cri-containerd-" ID
-		  ".scope\n",
+		/*
+		 * Kubernetes: containerd and CRI-O by systemd, cgroupfs, one component with colons
+		 */
+		{ "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_
+		  ".slice/cri-containerd-" ID ".scope\n",
 		  ID, UID, "", "" },
-		{ "0::/kubepods.slice/kubepods-pod" UID_ ".slice/crio-" ID ".scope/container\n", ID, UID, "", "" },
+		{ "0::/kubepods.slice/kubepods-pod" UID_ ".slice/crio-" ID ".scope/container\n", ID,
+		  UID, "", "" },
 		{ "4:memory:/kubepods/besteffort/pod" UID "/" ID "\n", ID, UID, "", "" },
-		{ "0::/kubepods-besteffort-pod" UID_ ".slice:cri-containerd:" ID "\n", ID, UID, "", "" },
+		{ "0::/kubepods-besteffort-pod" UID_ ".slice:cri-containerd:" ID "\n", ID, UID, "",
+		  "" },
 		/* a static pod's hash */
-		{ "0::/kubepods/pod0123456789abcdef0123456789abcdef/" ID "\n", ID, "0123456789abcdef0123456789abcdef", "", "" },
+		{ "0::/kubepods/pod0123456789abcdef0123456789abcdef/" ID "\n", ID,
+		  "0123456789abcdef0123456789abcdef", "", "" },
 		{ "0::/machine.slice/libpod-" ID ".scope\n", ID, "", "", "" },
 		/* Slurm v2, v1, batch step */
-		{ "0::/system.slice/slurmstepd.scope/job_88123/step_0/user/task_3\n", "", "", "88123", "0" },
-		{ "5:cpuset:/slurm/uid_1000/job_88123/step_batch\n0::/system.slice/slurmd.service\n", "", "", "88123", "batch" },
-		{ "0::/system.slice/n17_slurmstepd.scope/job_7/step_extern\n", "", "", "7", "extern" },
+		{ "0::/system.slice/slurmstepd.scope/job_88123/step_0/user/task_3\n", "", "",
+		  "88123", "0" },
+		{ "5:cpuset:/slurm/uid_1000/job_88123/step_batch\n0::/system.slice/slurmd.service\n",
+		  "", "", "88123", "batch" },
+		{ "0::/system.slice/n17_slurmstepd.scope/job_7/step_extern\n", "", "", "7",
+		  "extern" },
 		/* look-alikes */
 		{ "0::/job_backup/step_1\n", "", "", "", "" },
 		{ "0::/x/" ID "0\n", "", "", "", "" },
@@ -52,8 +60,8 @@ static void test_paths(void **state)
 		ft_cgroup_parse(rows[i].text, &cg);
 		if (strcmp(cg.container, rows[i].container) || strcmp(cg.pod, rows[i].pod) ||
 		    strcmp(cg.job, rows[i].job) || strcmp(cg.step, rows[i].step))
-			fail_msg("%s: container %s, pod %s, job %s, step %s", rows[i].text, cg.container, cg.pod, cg.job,
-				 cg.step);
+			fail_msg("%s: container %s, pod %s, job %s, step %s", rows[i].text,
+				 cg.container, cg.pod, cg.job, cg.step);
 	}
 }
 

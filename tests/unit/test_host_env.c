@@ -36,13 +36,15 @@ static void test_ranks(void **state)
 		{ "RANK=3 WORLD_SIZE=8 LOCAL_RANK=1", false, 3, 8, 1, "RANK" },
 		{ "RANK=0 WORLD_SIZE=1", false, 0, 1, NONE, "RANK" },
 		/* precedence */
-		{ "SLURM_PROCID=9 SLURM_NTASKS=16 OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=6 WORLD_SIZE=8 RANK=7", true, 7, 8,
-		  NONE, "RANK" },
-		{ "SLURM_PROCID=9 SLURM_NTASKS=16 OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=6", true, 5, 6, NONE,
-		  "OMPI_COMM_WORLD_RANK" },
-		{ "SLURM_PROCID=9 SLURM_NTASKS=16 PMI_RANK=5 PMI_SIZE=6 MPI_LOCALRANKID=1", true, 5, 6, 1, "PMI_RANK" },
+		{ "SLURM_PROCID=9 SLURM_NTASKS=16 OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=6 WORLD_SIZE=8 RANK=7",
+		  true, 7, 8, NONE, "RANK" },
+		{ "SLURM_PROCID=9 SLURM_NTASKS=16 OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=6",
+		  true, 5, 6, NONE, "OMPI_COMM_WORLD_RANK" },
+		{ "SLURM_PROCID=9 SLURM_NTASKS=16 PMI_RANK=5 PMI_SIZE=6 MPI_LOCALRANKID=1", true, 5,
+		  6, 1, "PMI_RANK" },
 		{ "PMIX_RANK=4 SLURM_PROCID=9 SLURM_NTASKS=16", true, 4, NONE, NONE, "PMIX_RANK" },
-		{ "SLURM_PROCID=9 SLURM_NTASKS=16 SLURM_LOCALID=1", true, 9, 16, 1, "SLURM_PROCID" },
+		{ "SLURM_PROCID=9 SLURM_NTASKS=16 SLURM_LOCALID=1", true, 9, 16, 1,
+		  "SLURM_PROCID" },
 		{ "SLURM_PROCID=9 SLURM_NTASKS=16 SLURM_LOCALID=1", false, NONE, NONE, NONE, "" },
 		/* a lone RANK is somebody else's */
 		{ "RANK=3", true, NONE, NONE, NONE, "" },
@@ -67,9 +69,10 @@ static void test_ranks(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct ft_env_rank r = find(rows[i].env, rows[i].direct);
 
-		if (r.rank != rows[i].rank || r.world != rows[i].world || r.local != rows[i].local ||
-		    strcmp(r.by, rows[i].by) != 0)
-			fail_msg("\"%s\" gives %d of %d, local %d, by \"%s\"", rows[i].env, r.rank, r.world, r.local, r.by);
+		if (r.rank != rows[i].rank || r.world != rows[i].world ||
+		    r.local != rows[i].local || strcmp(r.by, rows[i].by) != 0)
+			fail_msg("\"%s\" gives %d of %d, local %d, by \"%s\"", rows[i].env, r.rank,
+				 r.world, r.local, r.by);
 	}
 }
 

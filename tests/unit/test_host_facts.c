@@ -25,7 +25,8 @@ static struct ft_proc_facts *facts(uint32_t pid)
 {
 	struct ft_proc_facts *f = NULL;
 
-	assert_int_equal(ft_proc_facts_read(machine_root, pid, FT_PROC_WANT_NCCL, ANSWER_MS, &f), 0);
+	assert_int_equal(ft_proc_facts_read(machine_root, pid, FT_PROC_WANT_NCCL, ANSWER_MS, &f),
+			 0);
 	return f;
 }
 
@@ -57,7 +58,10 @@ static void test_rank(void **state)
 	assert_int_equal(ft_proc_gpus(f, NULL, bdfs), 0);
 }
 
-/* torchrun has SLURM_PROCID in its environment and is slurmstepd's child: a launcher has no rank all the same. */
+/*
+ * torchrun has SLURM_PROCID in its environment and is slurmstepd's child: a launcher has no rank
+ * all the same.
+ */
 static void test_launcher(void **state)
 {
 	_cleanup_free_ struct ft_proc_facts *f = facts(1000);
@@ -74,9 +78,12 @@ static void test_srun_rank(void **state)
 	const char *env = "SLURM_PROCID=5 SLURM_NTASKS=8 SLURM_LOCALID=1 SLURM_JOB_ID=99";
 
 	(void)state;
-	put_proc(&(struct proc_spec){ 3000, 900, "trainer", "/opt/trainer", "./trainer", env, .inner = 0 });
-	put_proc(&(struct proc_spec){ 3001, 900, "python", "/usr/bin/python3.11", "python launch.py", env, .inner = 0 });
-	put_proc(&(struct proc_spec){ 3002, 3001, "trainer", "/opt/trainer", "./trainer", env, .inner = 0 });
+	put_proc(&(struct proc_spec){ 3000, 900, "trainer", "/opt/trainer", "./trainer", env,
+				      .inner = 0 });
+	put_proc(&(struct proc_spec){ 3001, 900, "python", "/usr/bin/python3.11",
+				      "python launch.py", env, .inner = 0 });
+	put_proc(&(struct proc_spec){ 3002, 3001, "trainer", "/opt/trainer", "./trainer", env,
+				      .inner = 0 });
 	task = facts(3000);
 	below = facts(3002);
 	assert_int_equal(task->env.rank.rank, 5);
@@ -91,8 +98,9 @@ static void test_helpers(void **state)
 
 	(void)state;
 	/* the same arguments, but executed anew: another layout */
-	put_proc(&(struct proc_spec){ 3100, 1001, "python", "/usr/bin/python3.11", "/usr/bin/python3 -u train.py",
-				      "RANK=8 WORLD_SIZE=64", .layout = 999 });
+	put_proc(&(struct proc_spec){ 3100, 1001, "python", "/usr/bin/python3.11",
+				      "/usr/bin/python3 -u train.py", "RANK=8 WORLD_SIZE=64",
+				      .layout = 999 });
 	f[4] = facts(3100);
 	ft_proc_mark_helpers(f, 5);
 	assert_false(f[0]->helper);
@@ -137,7 +145,8 @@ static void test_amd(void **state)
 
 	(void)state;
 	put("/sys/devices/pci0000:00/0000:00:01.1/0000:05:00.0/drm/renderD128/dev", "226:128\n");
-	put_link("/sys/class/drm/renderD128/device", "../../../devices/pci0000:00/0000:00:01.1/0000:05:00.0");
+	put_link("/sys/class/drm/renderD128/device",
+		 "../../../devices/pci0000:00/0000:00:01.1/0000:05:00.0");
 	put_proc(&(struct proc_spec){ 60, 1, "trainer", .inner = 0 });
 	put_fd(60, 3, "/dev/dri/renderD128");
 	put_fd(60, 4, "/dev/dri/renderD128");
@@ -167,8 +176,10 @@ static void count(void *ctx, struct ft_hdr *ev)
 		assert_int_equal(p->env_rank, 8);
 		assert_int_equal(p->env_world, 64);
 		assert_int_equal(p->threads, 4);
-		assert_string_equal(ft_str_copy(ev, p->exe, exe, sizeof(exe)), "/usr/bin/python3.11");
-		assert_memory_equal((const char *)ev + p->args.off, "/usr/bin/python3\0-u\0train.py", p->args.len);
+		assert_string_equal(ft_str_copy(ev, p->exe, exe, sizeof(exe)),
+				    "/usr/bin/python3.11");
+		assert_memory_equal((const char *)ev + p->args.off,
+				    "/usr/bin/python3\0-u\0train.py", p->args.len);
 		assert_int_equal(p->gpu_files.len, 8 * 13);
 	}
 	if (ev->kind == FT_KIND_inv_host) {
@@ -188,14 +199,19 @@ static void test_inventory(void **state)
 	(void)state;
 	records = missing = 0;
 	assert_int_equal(ft_pci_read(machine_root, ANSWER_MS, &pci), 0);
-	assert_int_equal(ft_proc_inventory(machine_root, pids, 4, 0, ANSWER_MS, pci, count, NULL), 0);
+	assert_int_equal(ft_proc_inventory(machine_root, pids, 4, 0, ANSWER_MS, pci, count, NULL),
+			 0);
 	assert_int_equal(records, 3);
 	assert_int_equal(missing, 0);
 }
 
-/* A process that holds its memory lock: the read waits for ever. A pipe without writer stands for it. */
+/*
+ * A process that holds its memory lock: the read waits for ever. A pipe without writer stands for
+ * it.
+ */
 static void test_no_answer(void **state)
 {
+	_cleanup_(ft_pci_freep) struct ft_pci *pci = NULL;
 	const uint32_t pid = 1001;
 	struct ft_proc_facts *f = NULL;
 	char path[128];
@@ -216,7 +232,10 @@ static void test_no_answer(void **state)
 	free(f);
 
 	records = missing = 0;
-	assert_int_equal(ft_proc_inventory(machine_root, &pid, 1, FT_PROC_WANT_NCCL, 100, NULL, count, NULL), 0);
+	assert_int_equal(ft_pci_read(machine_root, ANSWER_MS, &pci), 0);
+	assert_int_equal(ft_proc_inventory(machine_root, &pid, 1, FT_PROC_WANT_NCCL, 100, pci,
+					   count, NULL),
+			 0);
 	assert_int_equal(records, 1);
 	assert_int_equal(missing, 1);
 	assert_string_equal(what, "/proc/1001/maps");
@@ -245,6 +264,8 @@ static void test_kthread(void **state)
 }
 
 /* --- live: a rank (ourselves, executed anew with its variables) and a worker forked from it --- */
+static char self[PATH_MAX];
+
 static void test_live(void **state)
 {
 	struct ft_proc_facts *f[2] = {};
@@ -260,10 +281,12 @@ static void test_live(void **state)
 		ft_fmt(fd, "%d", up[1]);
 		setenv("RANK", "2", 1);
 		setenv("WORLD_SIZE", "4", 1);
-		execl("/proc/self/exe", "a rank", "--rank", fd, NULL);
+		execl(self, "a rank", "--rank", fd, NULL);
 		_exit(1);
 	}
+	close(up[1]);
 	assert_int_equal(read(up[0], &worker, sizeof(worker)), sizeof(worker));
+	close(up[0]);
 	assert_int_equal(ft_proc_facts_read("", rank, FT_PROC_WANT_NCCL, ANSWER_MS, &f[0]), 0);
 	assert_int_equal(ft_proc_facts_read("", worker, FT_PROC_WANT_NCCL, ANSWER_MS, &f[1]), 0);
 	ft_proc_mark_helpers(f, 2);
@@ -309,5 +332,7 @@ int main(int argc, char **argv)
 
 	if (argc == 3 && !strcmp(argv[1], "--rank"))
 		return be_rank(atoi(argv[2]));
+	if (!realpath(argv[0], self))
+		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,7 +79,8 @@ static void test_names(void **state)
 
 static void test_line_value(void **state)
 {
-	static const char text[] = "Name:\tx\nNSpid:\t10\t7\nModel: \t\t NVIDIA H100  \n\nEmpty:\nLast: end";
+	static const char text[] =
+		"Name:\tx\nNSpid:\t10\t7\nModel: \t\t NVIDIA H100  \n\nEmpty:\nLast: end";
 	char out[16] = "untouched";
 
 	(void)state;

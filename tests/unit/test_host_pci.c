@@ -29,9 +29,19 @@ static void test_gen(void **state)
 		const char *text;
 		uint32_t gen;
 	} rows[] = {
-		{ "2.5 GT/s PCIe", 1 }, { "5.0 GT/s PCIe", 2 }, { "5 GT/s", 2 }, { "8.0 GT/s PCIe", 3 }, { "8 GT/s", 3 },
-		{ "16.0 GT/s PCIe\n", 4 }, { "32.0 GT/s PCIe", 5 }, { "64.0 GT/s PCIe", 6 }, { "Unknown", FT_NONE_U32 },
-		{ "Unknown speed", FT_NONE_U32 }, { "", FT_NONE_U32 }, { "25 GT/s", FT_NONE_U32 }, { "0 GT/s", FT_NONE_U32 },
+		{ "2.5 GT/s PCIe", 1 },
+		{ "5.0 GT/s PCIe", 2 },
+		{ "5 GT/s", 2 },
+		{ "8.0 GT/s PCIe", 3 },
+		{ "8 GT/s", 3 },
+		{ "16.0 GT/s PCIe\n", 4 },
+		{ "32.0 GT/s PCIe", 5 },
+		{ "64.0 GT/s PCIe", 6 },
+		{ "Unknown", FT_NONE_U32 },
+		{ "Unknown speed", FT_NONE_U32 },
+		{ "", FT_NONE_U32 },
+		{ "25 GT/s", FT_NONE_U32 },
+		{ "0 GT/s", FT_NONE_U32 },
 		{ "5.01 GT/s", FT_NONE_U32 },
 	};
 
@@ -51,7 +61,9 @@ static void test_gbytes(void **state)
 	assert_int_equal(ft_pci_gbytes((struct ft_pci_link){ 1, 1 }) * 100, 25);
 	assert_true(ft_pci_gbytes(none) == 0);
 	assert_string_equal(ft_pci_link_text(none, text), "Gen? x16");
-	assert_string_equal(ft_pci_link_text((struct ft_pci_link){ FT_NONE_U32, FT_NONE_U32 }, text), "unknown");
+	assert_string_equal(ft_pci_link_text((struct ft_pci_link){ FT_NONE_U32, FT_NONE_U32 },
+					     text),
+			    "unknown");
 	assert_string_equal(ft_pci_link_text((struct ft_pci_link){ 5, 16 }, text), "Gen5 x16");
 }
 
@@ -181,22 +193,29 @@ static void test_emit(void **state)
 	(void)state;
 	assert_int_equal(ft_pci_read(machine_root, ANSWER_MS, &p), 0);
 	ft_pci_emit(p, 1, count, NULL);
-	assert_int_equal(pci_lines, 2 * 17); /* two links for each of 8 GPUs, 8 NICs, 1 virtual function */
+	assert_int_equal(pci_lines,
+			 2 * 17); /* two links for each of 8 GPUs, 8 NICs, 1 virtual function */
 	assert_int_equal(gpu_lines, 8);
 	assert_int_equal(host_lines, 2); /* GPU 6 gone, NIC 7 asleep */
 	assert_string_equal(serves_31, "0000:33:00.0 0000:34:00.0 ");
 }
 
-/* In a virtual machine the GPU stands on the root bus, its port out of sight: what is possible is unknown. */
+/*
+ * In a virtual machine the GPU stands on the root bus, its port out of sight: what is possible is
+ * unknown.
+ */
 static void test_guest(void **state)
 {
 	_cleanup_(ft_pci_freep) struct ft_pci *p = NULL;
 	struct ft_pci_path sum;
 
 	(void)state;
-	put_pci(&(struct pci_spec){ "pci0000:00/0000:00:05.0", 0x030200, 0x10de, 0x2330, -1, GEN4, "16", GEN5, "16" });
-	put_pci(&(struct pci_spec){ "pci0000:00/0000:00:03.0", 0x020000, 0x1af4, 0x1000, -1, .speed = NULL });
-	put_pci(&(struct pci_spec){ "pci10000:e0/10000:e0:06.0", 0x060400, 0x8086, 1, -1, GEN4, "4", GEN4, "4" });
+	put_pci(&(struct pci_spec){ "pci0000:00/0000:00:05.0", 0x030200, 0x10de, 0x2330, -1, GEN4,
+				    "16", GEN5, "16" });
+	put_pci(&(struct pci_spec){ "pci0000:00/0000:00:03.0", 0x020000, 0x1af4, 0x1000, -1,
+				    .speed = NULL });
+	put_pci(&(struct pci_spec){ "pci10000:e0/10000:e0:06.0", 0x060400, 0x8086, 1, -1, GEN4, "4",
+				    GEN4, "4" });
 	assert_int_equal(ft_pci_read(machine_root, ANSWER_MS, &p), 0);
 	ft_pci_path_sum(p, dev(p, "0000:00:05.0"), &sum);
 	assert_int_equal(sum.hops, 1);
@@ -217,9 +236,10 @@ static void test_amd(void **state)
 	char path[64];
 
 	(void)state;
-	put_pci(&(struct pci_spec){ "pci0000:00/0000:00:01.1", 0x060400, 0x1022, 1, 0, GEN5, "16", GEN5, "16" });
-	put_pci(&(struct pci_spec){ "pci0000:00/0000:00:01.1/0000:05:00.0", 0x120000, 0x1002, 0x74a1, 0, GEN5, "16", GEN5,
-				    "16" });
+	put_pci(&(struct pci_spec){ "pci0000:00/0000:00:01.1", 0x060400, 0x1022, 1, 0, GEN5, "16",
+				    GEN5, "16" });
+	put_pci(&(struct pci_spec){ "pci0000:00/0000:00:01.1/0000:05:00.0", 0x120000, 0x1002,
+				    0x74a1, 0, GEN5, "16", GEN5, "16" });
 	ft_fmt(path, "/sys/bus/pci/devices/0000:05:00.0/product_name");
 	put(path, "AMD Instinct MI300X\n");
 	assert_int_equal(ft_pci_read(machine_root, ANSWER_MS, &p), 0);

@@ -14,15 +14,17 @@ static size_t hex_run(const char *s)
 }
 
 /*
- * Every runtime names a container by 64 hex digits: docker-ID.scope, /docker/ID, cri-containerd-ID.scope,
- * crio-ID.scope, libpod-ID.scope, kubepods/.../podUID/ID. The innermost one counts (docker in docker).
+ * Every runtime names a container by 64 hex digits: docker-ID.scope, /docker/ID, cri-containerd-
+ * ID.scope, crio-ID.scope, libpod-ID.scope, kubepods/.../podUID/ID. The innermost one counts
+ * (docker in docker).
  */
 static void find_container(const char *path, char *out, size_t size)
 {
 	for (const char *p = path; *p;) {
 		size_t n = hex_run(p);
 
-		if (n == 64 && (p == path || !isalnum((unsigned char)p[-1])) && !isalnum((unsigned char)p[n]))
+		if (n == 64 && (p == path || !isalnum((unsigned char)p[-1])) &&
+		    !isalnum((unsigned char)p[n]))
 			ft_strcpy(out, p, MIN(size, n + 1));
 		p += n ? n : 1;
 	}
@@ -78,7 +80,10 @@ static void find_component(const char *path, const char *name, char *out, size_t
 
 static void line_parse(const char *path, struct ft_cgroup *cg)
 {
-	/* With v1 or both, controllers that the runtime does not use stay at the root: the deepest path tells most. */
+	/*
+	 * With v1 or both, controllers that the runtime does not use stay at the root: the deepest
+	 * path tells most.
+	 */
 	if (strlen(path) > strlen(cg->path))
 		ft_strcpy(cg->path, path, sizeof(cg->path));
 	if (!cg->container[0])

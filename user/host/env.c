@@ -33,7 +33,8 @@ static int32_t env_number(const char *env, size_t len, const char *name)
 	uint64_t v;
 
 	/* In decimal only: nobody writes a rank as 0x1. */
-	if (!s || strlen(s) > 10 || s[strspn(s, "0123456789")] || ft_parse_u64(s, &v) || v > INT32_MAX)
+	if (!s || strlen(s) > 10 || s[strspn(s, "0123456789")] || ft_parse_u64(s, &v) ||
+	    v > INT32_MAX)
 		return FT_NONE_S32;
 	return v;
 }
@@ -47,12 +48,16 @@ void ft_env_rank_find(const char *env, size_t len, bool direct, struct ft_env_ra
 		const struct launcher *l = &launchers[i];
 
 		/* A launcher sets all of its variables: a lone RANK is somebody else's. */
-		if ((l->direct && !direct) || !env_get(env, len, l->rank) || (l->world && !env_get(env, len, l->world)))
+		if ((l->direct && !direct) || !env_get(env, len, l->rank) ||
+		    (l->world && !env_get(env, len, l->world)))
 			continue;
 		r.rank = env_number(env, len, l->rank);
 		r.world = env_number(env, len, l->world);
 		r.local = env_number(env, len, l->local);
-		/* What contradicts itself is not replaced by a lower launcher's view: it stays unknown. */
+		/*
+		 * What contradicts itself is not replaced by a lower launcher's view: it stays
+		 * unknown.
+		 */
 		if (r.rank < 0 || (l->world && r.rank >= r.world))
 			return;
 		if (r.local >= 0 && r.world >= 0 && r.local >= r.world)
@@ -64,11 +69,30 @@ void ft_env_rank_find(const char *env, size_t len, bool direct, struct ft_env_ra
 }
 
 static const char *const launcher_names[] = {
-	"torchrun", "mpirun", "mpiexec", "mpiexec.hydra", "mpiexec.mpich", "mpirun.openmpi", "orterun", "prterun",
-	"prun", "orted", "prted", "hydra_pmi_proxy", "srun", "deepspeed", "accelerate", "horovodrun", "colossalai",
+	"torchrun",
+	"mpirun",
+	"mpiexec",
+	"mpiexec.hydra",
+	"mpiexec.mpich",
+	"mpirun.openmpi",
+	"orterun",
+	"prterun",
+	"prun",
+	"orted",
+	"prted",
+	"hydra_pmi_proxy",
+	"srun",
+	"deepspeed",
+	"accelerate",
+	"horovodrun",
+	"colossalai",
 	/* python -m */
-	"torch.distributed.run", "torch.distributed.launch", "deepspeed.launcher.launch", "deepspeed.launcher.runner",
-	"accelerate.commands.launch", "torchx",
+	"torch.distributed.run",
+	"torch.distributed.launch",
+	"deepspeed.launcher.launch",
+	"deepspeed.launcher.runner",
+	"accelerate.commands.launch",
+	"torchx",
 };
 
 bool ft_proc_is_launcher(const char *args, size_t len)
@@ -76,7 +100,8 @@ bool ft_proc_is_launcher(const char *args, size_t len)
 	bool value = false; /* of python's -X or -W */
 
 	/* python -u -X opt -m torch.distributed.run: the name is among the first few words. */
-	for (size_t i = 0, word = 0; i < len && word < 8; i += strnlen(args + i, len - i) + 1, word++) {
+	for (size_t i = 0, word = 0; i < len && word < 8;
+	     i += strnlen(args + i, len - i) + 1, word++) {
 		const char *slash = strrchr(args + i, '/');
 		const char *name = slash ? slash + 1 : args + i;
 
@@ -93,9 +118,10 @@ bool ft_proc_is_launcher(const char *args, size_t len)
 
 /* They run one command and wait for it. */
 static const char *const wrappers[] = {
-	"sh", "bash", "dash", "zsh", "ksh", "csh", "tcsh", "fish", "busybox", "time", "timeout", "env", "nice",
-	"numactl", "taskset", "setsid", "stdbuf", "nsys", "strace", "starter", "starter-suid", "appinit", "tini",
-	"dumb-init", "catatonit",
+	"sh",	   "bash",    "dash",	   "zsh",	"ksh",	  "csh",     "tcsh",
+	"fish",	   "busybox", "time",	   "timeout",	"env",	  "nice",    "numactl",
+	"taskset", "setsid",  "stdbuf",	   "nsys",	"strace", "starter", "starter-suid",
+	"appinit", "tini",    "dumb-init", "catatonit",
 };
 
 bool ft_proc_is_wrapper(const char *comm)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /*
- * What a process must be asked for. Reading its arguments, environment or mappings takes its memory lock, which
- * a sick process can hold for ever: a worker reads, part by part, and the caller takes what is there in time.
+ * What a process must be asked for. Reading its arguments, environment or mappings takes its memory
+ * lock, which a sick process can hold for ever: a worker reads, part by part, and the caller takes
+ * what is there in time.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -15,7 +16,7 @@
 #define LIST_MAX 16384
 
 struct reader {
-	int refs;      /* the thread's and the caller's */
+	int refs;	   /* the thread's and the caller's */
 	unsigned int done; /* parts that are complete; the rest belongs to the thread */
 	unsigned int want;
 	char *root;
@@ -129,7 +130,8 @@ static int read_maps(struct reader *r, const char *path)
 	while (fgets(line, sizeof(line), f)) {
 		const char *slash = strrchr(line, '/');
 
-		if (!slash || (strncmp(slash, "/libnccl.so", 11) != 0 && strncmp(slash, "/librccl.so", 11) != 0))
+		if (!slash || (strncmp(slash, "/libnccl.so", 11) != 0 &&
+			       strncmp(slash, "/librccl.so", 11) != 0))
 			continue;
 		r->f.nccl = 1;
 		return 0;
@@ -205,11 +207,15 @@ static struct ft_proc_facts facts_unknown(void)
 	const struct ft_env_rank none = { FT_NONE_S32, FT_NONE_S32, FT_NONE_S32, "" };
 
 	return (struct ft_proc_facts){
-		.ns_pid = FT_NONE_U32, .netns = FT_NONE_U32, .nccl = FT_NONE_U8, .env.rank = none,
+		.ns_pid = FT_NONE_U32,
+		.netns = FT_NONE_U32,
+		.nccl = FT_NONE_U8,
+		.env.rank = none,
 	};
 }
 
-static struct reader *reader_new(const char *root, unsigned int want, const struct ft_proc_facts *shallow)
+static struct reader *reader_new(const char *root, unsigned int want,
+				 const struct ft_proc_facts *shallow)
 {
 	struct reader *r = calloc(1, sizeof(*r));
 
@@ -236,7 +242,8 @@ static void take_parts(struct ft_proc_facts *f, struct reader *r, int err)
 	}
 }
 
-int ft_proc_facts_read(const char *root, uint32_t pid, unsigned int want, int timeout_ms, struct ft_proc_facts **out)
+int ft_proc_facts_read(const char *root, uint32_t pid, unsigned int want, int timeout_ms,
+		       struct ft_proc_facts **out)
 {
 	_cleanup_free_ struct ft_proc_facts *f = malloc(sizeof(*f));
 	struct reader *r;
@@ -270,22 +277,25 @@ static bool is_fork_of(const struct ft_proc_facts *child, const struct ft_proc_f
 	static const uint64_t hidden[ARRAY_SIZE(child->st.layout)];
 	const struct ft_env_rank *a = &child->env.rank, *b = &parent->env.rank;
 
-	if (a->rank < 0 || a->rank != b->rank || !child->exe[0] || strcmp(child->exe, parent->exe) != 0)
+	if (a->rank < 0 || a->rank != b->rank || !child->exe[0] ||
+	    strcmp(child->exe, parent->exe) != 0)
 		return false;
 	/*
-	 * exec lays the memory out anew, at random places; fork keeps it. Better than the arguments, which
-	 * setproctitle() rewrites.
+	 * exec lays the memory out anew, at random places; fork keeps it. Better than the
+	 * arguments, which setproctitle() rewrites.
 	 */
 	if (memcmp(child->st.layout, hidden, sizeof(hidden)) != 0)
 		return !memcmp(child->st.layout, parent->st.layout, sizeof(hidden));
-	return child->args.len == parent->args.len && !memcmp(child->args.text, parent->args.text, child->args.len);
+	return child->args.len == parent->args.len &&
+	       !memcmp(child->args.text, parent->args.text, child->args.len);
 }
 
 void ft_proc_mark_helpers(struct ft_proc_facts *const *facts, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < n && !facts[i]->helper; k++)
-			facts[i]->helper = facts[k]->st.pid == facts[i]->st.ppid && is_fork_of(facts[i], facts[k]);
+			facts[i]->helper = facts[k]->st.pid == facts[i]->st.ppid &&
+					   is_fork_of(facts[i], facts[k]);
 }
 
 /* --- records --- */
@@ -323,7 +333,8 @@ static void add_args(struct ft_rec *rec, struct ft_str *field, const struct ft_p
 	}
 }
 
-void ft_proc_rec(const struct ft_proc_facts *f, const struct ft_pci *pci, uint64_t ts_ns, struct ft_rec *out)
+void ft_proc_rec(const struct ft_proc_facts *f, const struct ft_pci *pci, uint64_t ts_ns,
+		 struct ft_rec *out)
 {
 	struct ft_ev_inv_proc *e = ft_rec_new(out, FT_KIND_inv_proc, ts_ns);
 	char bdfs[FT_PROC_GPUS][16];
@@ -353,20 +364,24 @@ void ft_proc_rec(const struct ft_proc_facts *f, const struct ft_pci *pci, uint64
 	ft_rec_str(out, &e->cgroup, f->cgroup.path);
 }
 
-bool ft_proc_missing_rec(const struct ft_proc_facts *f, enum ft_proc_part part, uint64_t ts_ns, struct ft_rec *out)
+bool ft_proc_missing_rec(const struct ft_proc_facts *f, enum ft_proc_part part, uint64_t ts_ns,
+			 struct ft_rec *out)
 {
 	struct ft_ev_inv_host *e;
 	int err = f->errors[part];
 	const char *reason;
 	char what[64];
 
-	/* A process that is ending has no memory and no files any more; that is its state, no gap in our view. */
+	/*
+	 * A process that is ending has no memory and no files any more; that is its state, no gap
+	 * in our view.
+	 */
 	if (!err || err == -ENOENT || err == -ESRCH)
 		return false;
-	reason = err == -ETIMEDOUT ? "no answer in time: something holds the process's memory lock" :
-		 err == -EBUSY	   ? "not asked: too many earlier reads are still without an answer" :
-		 err == -EACCES || err == -EPERM ? "not permitted: needs CAP_SYS_PTRACE" :
-						   strerror(-err);
+	reason = err == -ETIMEDOUT ? "no answer in time: something holds the process's memory lock"
+		 : err == -EBUSY   ? "not asked: too many earlier reads are still without an answer"
+		 : err == -EACCES || err == -EPERM ? "not permitted: needs CAP_SYS_PTRACE"
+						   : strerror(-err);
 	e = ft_rec_new(out, FT_KIND_inv_host, ts_ns);
 	e->h.pid = e->h.tid = f->st.pid;
 	e->h.start_ns = f->st.start_ns;
@@ -378,7 +393,8 @@ bool ft_proc_missing_rec(const struct ft_proc_facts *f, enum ft_proc_part part, 
 	return true;
 }
 
-static void emit_facts(const struct ft_proc_facts *f, const struct ft_pci *pci, ft_sink_fn sink, void *ctx)
+static void emit_facts(const struct ft_proc_facts *f, const struct ft_pci *pci, ft_sink_fn sink,
+		       void *ctx)
 {
 	uint64_t now = ft_mono_ns();
 	struct ft_rec rec;
@@ -390,8 +406,8 @@ static void emit_facts(const struct ft_proc_facts *f, const struct ft_pci *pci, 
 			sink(ctx, &rec.h);
 }
 
-int ft_proc_inventory(const char *root, const uint32_t *pids, size_t n, unsigned int want, int timeout_ms,
-		      const struct ft_pci *pci, ft_sink_fn sink, void *ctx)
+int ft_proc_inventory(const char *root, const uint32_t *pids, size_t n, unsigned int want,
+		      int timeout_ms, const struct ft_pci *pci, ft_sink_fn sink, void *ctx)
 {
 	_cleanup_free_ struct ft_proc_facts **facts = calloc(MAX(n, (size_t)1), sizeof(*facts));
 	size_t got = 0;

@@ -195,8 +195,8 @@ static int attrs_run(void *arg)
 	return 0;
 }
 
-int ft_attrs_read(const char *root, const char *dir, const char *const *names, size_t n, char (*texts)[FT_ATTR_TEXT],
-		  int timeout_ms)
+int ft_attrs_read(const char *root, const char *dir, const char *const *names, size_t n,
+		  char (*texts)[FT_ATTR_TEXT], int timeout_ms)
 {
 	struct attrs_job *j = calloc(1, sizeof(*j));
 	int err;
@@ -226,7 +226,7 @@ bool ft_line_value(const char *text, const char *name, char *out, size_t size)
 		const char *v, *end;
 
 		line += *line == '\n';
-		if (strncmp(line, name, len) || line[len] != ':')
+		if (strncmp(line, name, len) != 0 || line[len] != ':')
 			continue;
 		v = line + len + 1;
 		v += strspn(v, " \t");

@@ -13,7 +13,8 @@ int32_t ft_pci_numa(const char *root, const char *bdf)
 
 	ft_fmt(path, "/sys/bus/pci/devices/%s/numa_node", bdf);
 	/* -1 where the firmware does not say */
-	if (!bdf[0] || ft_read_line(root, path, line, sizeof(line)) || line[0] < '0' || line[0] > '9')
+	if (!bdf[0] || ft_read_line(root, path, line, sizeof(line)) || line[0] < '0' ||
+	    line[0] > '9')
 		return FT_NONE_S32;
 	return atoi(line);
 }
@@ -24,7 +25,8 @@ uint32_t ft_ib_rate_mbps(const char *text)
 	double gbit;
 	char unit[8];
 
-	if (sscanf(text, "%lf %7s", &gbit, unit) != 2 || strcmp(unit, "Gb/sec") != 0 || gbit <= 0 || gbit > 1e5)
+	if (sscanf(text, "%lf %7s", &gbit, unit) != 2 || strcmp(unit, "Gb/sec") != 0 || gbit <= 0 ||
+	    gbit > 1e5)
 		return FT_NONE_U32;
 	return gbit * 1000;
 }
@@ -45,7 +47,8 @@ static void port_read(const char *root, int timeout_ms, struct ft_ibport *p)
 		p->active = !strncmp(texts[1], "4:", 2);
 }
 
-static int device_read(const char *root, const char *ibdev, int timeout_ms, struct ft_ibport **v, size_t *n)
+static int device_read(const char *root, const char *ibdev, int timeout_ms, struct ft_ibport **v,
+		       size_t *n)
 {
 	_cleanup_names_ struct ft_names ports = {};
 	char path[96], bdf[16] = "";
@@ -63,7 +66,9 @@ static int device_read(const char *root, const char *ibdev, int timeout_ms, stru
 	for (size_t i = 0; i < ports.n; i++) {
 		struct ft_ibport *p = &(*v)[*n];
 
-		*p = (struct ft_ibport){ .port = atoi(ports.v[i]), .active = FT_NONE_U8, .speed_mbps = FT_NONE_U32 };
+		*p = (struct ft_ibport){ .port = atoi(ports.v[i]),
+					 .active = FT_NONE_U8,
+					 .speed_mbps = FT_NONE_U32 };
 		ft_strcpy(p->ibdev, ibdev, sizeof(p->ibdev));
 		ft_strcpy(p->bdf, bdf, sizeof(p->bdf));
 		p->numa = ft_pci_numa(root, bdf);
@@ -92,7 +97,8 @@ int ft_ibports_read(const char *root, int timeout_ms, struct ft_ibport **out, si
 	return 0;
 }
 
-const struct ft_ibport *ft_ibport_of(const struct ft_ibport *ports, size_t n, const char *bdf, const char *ifname)
+const struct ft_ibport *ft_ibport_of(const struct ft_ibport *ports, size_t n, const char *bdf,
+				     const char *ifname)
 {
 	const struct ft_ibport *only = NULL;
 	size_t same = 0;
@@ -100,7 +106,10 @@ const struct ft_ibport *ft_ibport_of(const struct ft_ibport *ports, size_t n, co
 	for (size_t i = 0; i < n; i++) {
 		bool here = bdf[0] && !strcmp(ports[i].bdf, bdf);
 
-		/* Names repeat in other namespaces: the device must be the same, too. A bond has no device. */
+		/*
+		 * Names repeat in other namespaces: the device must be the same, too. A bond has no
+		 * device.
+		 */
 		if ((here || !bdf[0]) && ports[i].netdev[0] && !strcmp(ports[i].netdev, ifname))
 			return &ports[i];
 		if (here) {
@@ -136,7 +145,8 @@ static void read_driver(const char *root, struct ft_netdev *d)
 	for (char *line = uevent; line; line = strchr(line, '\n')) {
 		line += *line == '\n';
 		if (!strncmp(line, "DEVTYPE=", 8)) {
-			ft_strcpy(d->driver, line + 8, MIN(sizeof(d->driver), strcspn(line + 8, "\n") + 1));
+			ft_strcpy(d->driver, line + 8,
+				  MIN(sizeof(d->driver), strcspn(line + 8, "\n") + 1));
 			return;
 		}
 		if (!*line)
@@ -160,8 +170,8 @@ static void read_speed(const char *root, int timeout_ms, struct ft_netdev *d)
 		d->speed_mbps = mbps;
 }
 
-static void netdev_read(const char *root, const char *ifname, int timeout_ms, const struct ft_net *net,
-			struct ft_netdev *d)
+static void netdev_read(const char *root, const char *ifname, int timeout_ms,
+			const struct ft_net *net, struct ft_netdev *d)
 {
 	const struct ft_ibport *port;
 	uint32_t carrier;
@@ -232,7 +242,8 @@ void ft_net_free(struct ft_net *net)
 }
 
 /* --- records --- */
-struct ft_ev_inv_netdev *ft_netdev_rec(const struct ft_netdev *d, uint32_t netns, uint64_t ts_ns, struct ft_rec *out)
+struct ft_ev_inv_netdev *ft_netdev_rec(const struct ft_netdev *d, uint32_t netns, uint64_t ts_ns,
+				       struct ft_rec *out)
 {
 	struct ft_ev_inv_netdev *e = ft_rec_new(out, FT_KIND_inv_netdev, ts_ns);
 
@@ -269,8 +280,12 @@ void ft_net_emit(const struct ft_net *net, uint64_t ts_ns, ft_sink_fn sink, void
 	}
 	for (size_t i = 0; i < net->nports; i++) {
 		const struct ft_ibport *p = &net->ports[i];
-		struct ft_netdev d = { .ifindex = FT_NONE_U32, .speed_mbps = p->speed_mbps, .mtu = FT_NONE_U32,
-				       .carrier_down_count = FT_NONE_U32, .numa = p->numa, .carrier = p->active,
+		struct ft_netdev d = { .ifindex = FT_NONE_U32,
+				       .speed_mbps = p->speed_mbps,
+				       .mtu = FT_NONE_U32,
+				       .carrier_down_count = FT_NONE_U32,
+				       .numa = p->numa,
+				       .carrier = p->active,
 				       .port = p->port };
 
 		if (has_netdev(net, p))

@@ -12,16 +12,17 @@ static const struct {
 	uint32_t gen;
 	double gbytes; /* per lane and direction, after 8b/10b, 128b/130b or FLIT coding */
 } gens[] = {
-	{ "2.5 GT/s", 1, 0.25 },  { "5.0 GT/s", 2, 0.5 },   { "5 GT/s", 2, 0.5 },    { "8.0 GT/s", 3, 0.9846 },
-	{ "8 GT/s", 3, 0.9846 },  { "16.0 GT/s", 4, 1.969 }, { "16 GT/s", 4, 1.969 }, { "32.0 GT/s", 5, 3.938 },
-	{ "32 GT/s", 5, 3.938 },  { "64.0 GT/s", 6, 7.563 }, { "64 GT/s", 6, 7.563 },
+	{ "2.5 GT/s", 1, 0.25 },   { "5.0 GT/s", 2, 0.5 },    { "5 GT/s", 2, 0.5 },
+	{ "8.0 GT/s", 3, 0.9846 }, { "8 GT/s", 3, 0.9846 },   { "16.0 GT/s", 4, 1.969 },
+	{ "16 GT/s", 4, 1.969 },   { "32.0 GT/s", 5, 3.938 }, { "32 GT/s", 5, 3.938 },
+	{ "64.0 GT/s", 6, 7.563 }, { "64 GT/s", 6, 7.563 },
 };
 
 static const struct {
 	uint16_t vendor, class; /* class without programming interface */
 } gpu_classes[] = {
-	{ 0x10de, 0x0300 }, { 0x10de, 0x0302 }, { 0x1002, 0x0300 }, { 0x1002, 0x0302 }, { 0x1002, 0x0380 },
-	{ 0x1002, 0x1200 },
+	{ 0x10de, 0x0300 }, { 0x10de, 0x0302 }, { 0x1002, 0x0300 },
+	{ 0x1002, 0x0302 }, { 0x1002, 0x0380 }, { 0x1002, 0x1200 },
 };
 
 #define CLASS_NETWORK 0x02
@@ -33,7 +34,8 @@ uint32_t ft_pci_gen(const char *text)
 		size_t n = strlen(gens[i].text);
 
 		/* " PCIe" follows since 5.10 */
-		if (!strncmp(text, gens[i].text, n) && (!text[n] || text[n] == ' ' || text[n] == '\n'))
+		if (!strncmp(text, gens[i].text, n) &&
+		    (!text[n] || text[n] == ' ' || text[n] == '\n'))
 			return gens[i].gen;
 	}
 	return FT_NONE_U32;
@@ -84,8 +86,12 @@ static void dev_read(const char *root, const char *bdf, struct ft_pci_dev *d)
 	const struct ft_pci_link unknown = { FT_NONE_U32, FT_NONE_U32 };
 	char path[96], line[32];
 
-	*d = (struct ft_pci_dev){ .parent = -1, .physfn = -1, .numa = FT_NONE_S32, .gpu_index = FT_NONE_S32,
-				  .now = unknown, .max = unknown };
+	*d = (struct ft_pci_dev){ .parent = -1,
+				  .physfn = -1,
+				  .numa = FT_NONE_S32,
+				  .gpu_index = FT_NONE_S32,
+				  .now = unknown,
+				  .max = unknown };
 	ft_strcpy(d->bdf, bdf, sizeof(d->bdf));
 	d->class = read_hex(root, bdf, "class");
 	d->vendor = read_hex(root, bdf, "vendor");
@@ -181,8 +187,8 @@ static bool asleep(const char *root, const struct ft_pci_dev *d)
 /* Live reads of the device's configuration space: they wait for it, and would wake it up. */
 static void read_link(const char *root, int timeout_ms, struct ft_pci_dev *d)
 {
-	static const char *const names[] = { "current_link_speed", "current_link_width", "max_link_speed",
-					     "max_link_width" };
+	static const char *const names[] = { "current_link_speed", "current_link_width",
+					     "max_link_speed", "max_link_width" };
 	char dir[96], texts[ARRAY_SIZE(names)][FT_ATTR_TEXT];
 
 	if (asleep(root, d)) {
@@ -217,7 +223,8 @@ static void read_gpu(const char *root, int timeout_ms, struct ft_pci_dev *d)
 		ft_fmt(dir, PCI_DIR "/%s", d->bdf);
 		d->gpu_error = ft_attrs_read(root, dir, product, 1, text, timeout_ms);
 		if (!d->gpu_error)
-			ft_strcpy(d->gpu_name, text[0], MIN(sizeof(d->gpu_name), strcspn(text[0], "\n") + 1));
+			ft_strcpy(d->gpu_name, text[0],
+				  MIN(sizeof(d->gpu_name), strcspn(text[0], "\n") + 1));
 		return;
 	}
 	d->gpu_error = ft_attrs_read(root, dir, names, 1, text, timeout_ms);
@@ -227,7 +234,8 @@ static void read_gpu(const char *root, int timeout_ms, struct ft_pci_dev *d)
 		d->gpu_error = -ENOENT;
 	ft_line_value(text[0], "Model", d->gpu_name, sizeof(d->gpu_name));
 	ft_line_value(text[0], "GPU UUID", d->gpu_uuid, sizeof(d->gpu_uuid));
-	if (ft_line_value(text[0], "Device Minor", value, sizeof(value)) && !ft_parse_u64(value, &minor))
+	if (ft_line_value(text[0], "Device Minor", value, sizeof(value)) &&
+	    !ft_parse_u64(value, &minor))
 		d->gpu_index = minor;
 }
 
@@ -303,11 +311,12 @@ bool ft_pci_hop(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft_pc
 	const struct ft_pci_dev *self = d->physfn >= 0 ? &p->v[d->physfn] : d;
 
 	/*
-	 * Root port, link, switch's upper port, (inside the switch), its lower port, link, device: links lead to
-	 * devices with an odd number of ports above. A device on a root bus with link registers of its own was
-	 * handed to a virtual machine without its port.
+	 * Root port, link, switch's upper port, (inside the switch), its lower port, link, device:
+	 * links lead to devices with an odd number of ports above. A device on a root bus with link
+	 * registers of its own was handed to a virtual machine without its port.
 	 */
-	if (d->depth % 2 == 0 && (d->depth || self->max.width == FT_NONE_U32 || d->class >> 16 == 0x06))
+	if (d->depth % 2 == 0 &&
+	    (d->depth || self->max.width == FT_NONE_U32 || d->class >> 16 == 0x06))
 		return false;
 	*out = (struct ft_pci_hop){ .device = d, .now = self->now, .possible = unknown };
 	if (d->parent >= 0) {
@@ -317,7 +326,8 @@ bool ft_pci_hop(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft_pc
 	return true;
 }
 
-size_t ft_pci_path(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft_pci_hop *hops, size_t max)
+size_t ft_pci_path(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft_pci_hop *hops,
+		   size_t max)
 {
 	size_t n = 0;
 
@@ -348,10 +358,12 @@ void ft_pci_path_sum(const struct ft_pci *p, const struct ft_pci_dev *d, struct 
 		possible_known &= link_known(hops[i].possible);
 		/* Among equals the one next to the device: it carries this device alone. */
 		if (link_known(hops[i].now) &&
-		    (!sum.slowest.device || ft_pci_gbytes(hops[i].now) < ft_pci_gbytes(sum.slowest.now)))
+		    (!sum.slowest.device ||
+		     ft_pci_gbytes(hops[i].now) < ft_pci_gbytes(sum.slowest.now)))
 			sum.slowest = hops[i];
 		if (link_known(hops[i].possible) &&
-		    (!link_known(sum.possible) || ft_pci_gbytes(hops[i].possible) < ft_pci_gbytes(sum.possible)))
+		    (!link_known(sum.possible) ||
+		     ft_pci_gbytes(hops[i].possible) < ft_pci_gbytes(sum.possible)))
 			sum.possible = hops[i].possible;
 	}
 	if (now_known && sum.slowest.device)
@@ -365,8 +377,8 @@ void ft_pci_path_sum(const struct ft_pci *p, const struct ft_pci_dev *d, struct 
 
 /* --- records --- */
 /* One line for each GPU or NIC that the link serves: a switch's uplink carries several. */
-static void emit_hop(const struct ft_pci_hop *hop, const struct ft_pci_dev *serves, uint64_t ts_ns, ft_sink_fn sink,
-		     void *ctx)
+static void emit_hop(const struct ft_pci_hop *hop, const struct ft_pci_dev *serves, uint64_t ts_ns,
+		     ft_sink_fn sink, void *ctx)
 {
 	struct ft_ev_inv_pci *e;
 	struct ft_rec rec;
@@ -397,8 +409,8 @@ static void emit_gpu(const struct ft_pci_dev *d, uint64_t ts_ns, ft_sink_fn sink
 	sink(ctx, &rec.h);
 }
 
-static void emit_missing(const struct ft_pci_dev *d, const char *of, int error, uint64_t ts_ns, ft_sink_fn sink,
-			 void *ctx)
+static void emit_missing(const struct ft_pci_dev *d, const char *of, int error, uint64_t ts_ns,
+			 ft_sink_fn sink, void *ctx)
 {
 	struct ft_ev_inv_host *e;
 	struct ft_rec rec;
@@ -409,16 +421,18 @@ static void emit_missing(const struct ft_pci_dev *d, const char *of, int error, 
 	ft_fmt(what, "%s of %s", of, d->bdf);
 	ft_rec_str(&rec, &e->what, what);
 	ft_rec_str(&rec, &e->reason,
-		   error == -EHOSTDOWN ? "asleep: a read would wake it up" :
-		   error == -ENODEV    ? "gone from the bus: reads give all ones" :
-		   error == -ETIMEDOUT ? "no answer in time" :
-		   error == -EBUSY     ? "not asked: too many earlier reads are still without an answer" :
-		   error == -ENOENT    ? "its driver is not loaded" :
-					 strerror(-error));
+		   error == -EHOSTDOWN	 ? "asleep: a read would wake it up"
+		   : error == -ENODEV	 ? "gone from the bus: reads give all ones"
+		   : error == -ETIMEDOUT ? "no answer in time"
+		   : error == -EBUSY
+			   ? "not asked: too many earlier reads are still without an answer"
+		   : error == -ENOENT ? "its driver is not loaded"
+				      : strerror(-error));
 	sink(ctx, &rec.h);
 }
 
-static void emit_dev(const struct ft_pci *p, const struct ft_pci_dev *d, uint64_t ts_ns, ft_sink_fn sink, void *ctx)
+static void emit_dev(const struct ft_pci *p, const struct ft_pci_dev *d, uint64_t ts_ns,
+		     ft_sink_fn sink, void *ctx)
 {
 	struct ft_pci_hop hops[FT_PCI_HOPS];
 	size_t n = d->role == FT_PCI_OTHER ? 0 : ft_pci_path(p, d, hops, FT_PCI_HOPS);

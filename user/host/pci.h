@@ -14,9 +14,9 @@ enum ft_pci_role { FT_PCI_OTHER, FT_PCI_GPU, FT_PCI_NIC };
 
 struct ft_pci_dev {
 	char bdf[16];
-	int parent; /* index of the port above, -1 on a root bus */
-	int physfn; /* index of the physical function, -1 when it is one */
-	int depth;  /* ports above */
+	int parent;	/* index of the port above, -1 on a root bus */
+	int physfn;	/* index of the physical function, -1 when it is one */
+	int depth;	/* ports above */
 	uint32_t class; /* 0x030200 */
 	uint16_t vendor, device;
 	int32_t numa; /* FT_NONE_S32 unknown */
@@ -36,8 +36,8 @@ struct ft_pci {
 };
 
 /*
- * Reads /sys/bus/pci and /proc/driver/nvidia below root. Devices are asked in workers: one that does not answer in
- * timeout_ms is noted in its `error`. A machine without PCI gives an empty tree.
+ * Reads /sys/bus/pci and /proc/driver/nvidia below root. Devices are asked in workers: one that
+ * does not answer in timeout_ms is noted in its `error`. A machine without PCI gives an empty tree.
  */
 int ft_pci_read(const char *root, int timeout_ms, struct ft_pci **out);
 void ft_pci_free(struct ft_pci *p);
@@ -53,14 +53,16 @@ const struct ft_pci_dev *ft_pci_gpu(const struct ft_pci *p, int32_t index);
 
 /* The link above a device. */
 struct ft_pci_hop {
-	const struct ft_pci_dev *port, *device; /* port NULL: not seen from here, as in a virtual machine */
-	struct ft_pci_link now;			/* what the device's end says */
-	struct ft_pci_link possible;		/* min(port's, device's), never the device's alone */
+	const struct ft_pci_dev *port,
+		*device;	     /* port NULL: not seen from here, as in a virtual machine */
+	struct ft_pci_link now;	     /* what the device's end says */
+	struct ft_pci_link possible; /* min(port's, device's), never the device's alone */
 };
 /* false: no link above it (inside a switch, or part of the root complex). */
 bool ft_pci_hop(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft_pci_hop *out);
 /* Links from a device up to the root, the device's own first. Returns their number. */
-size_t ft_pci_path(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft_pci_hop *hops, size_t max);
+size_t ft_pci_path(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft_pci_hop *hops,
+		   size_t max);
 #define FT_PCI_HOPS 8
 
 /* A whole path: the narrowest link now, and the narrowest of what is possible. */
@@ -79,7 +81,10 @@ uint32_t ft_pci_gen(const char *text);
 /* "Gen5 x16", "unknown" */
 const char *ft_pci_link_text(struct ft_pci_link l, char out[32]);
 
-/* inv.pci of each link on the way to each GPU and NIC, inv.gpu of each GPU, inv.host of each device that did not answer. */
+/*
+ * inv.pci of each link on the way to each GPU and NIC, inv.gpu of each GPU, inv.host of each device
+ * that did not answer.
+ */
 void ft_pci_emit(const struct ft_pci *p, uint64_t ts_ns, ft_sink_fn sink, void *ctx);
 
 #endif

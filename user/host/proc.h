@@ -31,7 +31,9 @@ struct ft_proc_table {
 int ft_proc_table_read(const char *root, struct ft_proc_table *out);
 void ft_proc_table_free(struct ft_proc_table *t);
 const struct ft_proc_stat *ft_proc_table_find(const struct ft_proc_table *t, uint32_t pid);
-/* Sets below[i] for the process `pid` and all that descend from it. -ESRCH when the table lacks it. */
+/*
+ * Sets below[i] for the process `pid` and all that descend from it. -ESRCH when the table lacks it.
+ */
 int ft_proc_table_below(const struct ft_proc_table *t, uint32_t pid, bool *below);
 
 /* --- control group --- */
@@ -51,9 +53,10 @@ struct ft_env_rank {
 	char by[32];		    /* the variable that gave the rank */
 };
 /*
- * Rank by the launcher's variables. env: `len` bytes of NAME=value, each terminated by a NUL. The first launcher
- * whose variables are there decides; values that contradict each other leave the rank unknown.
- * direct: the process is the task of slurmstepd itself, so that SLURM_PROCID is its rank.
+ * Rank by the launcher's variables. env: `len` bytes of NAME=value, each terminated by a NUL. The
+ * first launcher whose variables are there decides; values that contradict each other leave the
+ * rank unknown. direct: the process is the task of slurmstepd itself, so that SLURM_PROCID is its
+ * rank.
  */
 void ft_env_rank_find(const char *env, size_t len, bool direct, struct ft_env_rank *out);
 /* Whether these arguments (NUL-separated) are those of torchrun, mpirun or another launcher. */
@@ -65,11 +68,18 @@ bool ft_proc_slurm_direct(const char *root, uint32_t pid);
 
 /* --- what the process itself must be asked for: can block, so it is read by a worker --- */
 #define FT_PROC_GPUS 32
-enum ft_proc_part { FT_PROC_EXE, FT_PROC_ARGS, FT_PROC_ENV, FT_PROC_FILES, FT_PROC_MAPS, FT_PROC_PARTS };
+enum ft_proc_part {
+	FT_PROC_EXE,
+	FT_PROC_ARGS,
+	FT_PROC_ENV,
+	FT_PROC_FILES,
+	FT_PROC_MAPS,
+	FT_PROC_PARTS
+};
 
 struct ft_proc_args {
-	size_t len;	/* NUL-separated, terminated */
-	bool not_rank;	/* a launcher or a shell: its environment is meant for others */
+	size_t len;    /* NUL-separated, terminated */
+	bool not_rank; /* a launcher or a shell: its environment is meant for others */
 	char text[1024];
 };
 
@@ -89,37 +99,45 @@ struct ft_proc_facts {
 	struct ft_proc_stat st;
 	uint32_t ns_pid, netns; /* FT_NONE_U32 unknown */
 	struct ft_cgroup cgroup;
-	int errors[FT_PROC_PARTS]; /* negative errno of what could not be read; -ETIMEDOUT: no answer */
+	int errors[FT_PROC_PARTS]; /* negative errno of what was not read */
 	bool helper;		   /* set by ft_proc_mark_helpers() */
 	char exe[512];
 	struct ft_proc_args args;
 	struct ft_proc_env env;
 	struct ft_proc_files files;
-	uint8_t nccl; /* a library named libnccl.so* or librccl.so* is mapped; FT_NONE_U8 not asked or unknown */
+	/* libnccl.so* or librccl.so* is mapped; FT_NONE_U8: not asked, or unknown. */
+	uint8_t nccl;
 };
 
 #define FT_PROC_WANT_NCCL 1 /* look through the mappings for an NCCL library by its file name */
 
 /*
- * Facts of one process. The parts that did not answer within timeout_ms, or may not be read, are noted in
- * `errors`; only -ESRCH, -ENOMEM and an unreadable /proc fail as a whole. pid: a process, not a thread.
+ * Facts of one process. The parts that did not answer within timeout_ms, or may not be read, are
+ * noted in `errors`; only -ESRCH, -ENOMEM and an unreadable /proc fail as a whole. pid: a process,
+ * not a thread.
  */
-int ft_proc_facts_read(const char *root, uint32_t pid, unsigned int want, int timeout_ms, struct ft_proc_facts **out);
+int ft_proc_facts_read(const char *root, uint32_t pid, unsigned int want, int timeout_ms,
+		       struct ft_proc_facts **out);
 /*
- * Marks those that were forked from a rank and did not exec: data loader workers inherit library, environment
- * and device files. A heuristic: an observed init call overrules it.
+ * Marks those that were forked from a rank and did not exec: data loader workers inherit library,
+ * environment and device files. A heuristic: an observed init call overrules it.
  */
 void ft_proc_mark_helpers(struct ft_proc_facts *const *facts, size_t n);
 
 /* inv.proc of the facts. pci may be NULL: then open /dev/nvidiaN stay without address. */
-void ft_proc_rec(const struct ft_proc_facts *f, const struct ft_pci *pci, uint64_t ts_ns, struct ft_rec *out);
+void ft_proc_rec(const struct ft_proc_facts *f, const struct ft_pci *pci, uint64_t ts_ns,
+		 struct ft_rec *out);
 /* inv.host for a part that is missing; false when nothing is. */
-bool ft_proc_missing_rec(const struct ft_proc_facts *f, enum ft_proc_part part, uint64_t ts_ns, struct ft_rec *out);
+bool ft_proc_missing_rec(const struct ft_proc_facts *f, enum ft_proc_part part, uint64_t ts_ns,
+			 struct ft_rec *out);
 /* Addresses of the GPUs whose device files are open. Returns their number, at most FT_PROC_GPUS. */
 size_t ft_proc_gpus(const struct ft_proc_facts *f, const struct ft_pci *pci, char (*bdfs)[16]);
 
-/* Facts of several processes: inv.proc of each, inv.host of what is missing. Those that are gone are left out. */
-int ft_proc_inventory(const char *root, const uint32_t *pids, size_t n, unsigned int want, int timeout_ms,
-		      const struct ft_pci *pci, ft_sink_fn sink, void *ctx);
+/*
+ * Facts of several processes: inv.proc of each, inv.host of what is missing. Those that are gone
+ * are left out.
+ */
+int ft_proc_inventory(const char *root, const uint32_t *pids, size_t n, unsigned int want,
+		      int timeout_ms, const struct ft_pci *pci, ft_sink_fn sink, void *ctx);
 
 #endif
