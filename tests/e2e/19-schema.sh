@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 # Every line of a session with faults is what `fabrictrace schema` says it is.
+# shellcheck disable=SC2317 # some functions are called by others
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
