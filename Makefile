@@ -39,7 +39,7 @@ ifneq ($(STATIC),)
 LDLIBS := -Wl,-Bstatic $(shell pkg-config --static --libs $(filter-out libmnl,$(LIBS))) \
 	-Wl,-Bdynamic -lmnl -lpthread -ldl
 else
-LDLIBS := $(shell pkg-config --libs $(LIBS)) -lpthread -ldl
+LDLIBS := $(shell pkg-config --libs $(LIBS) 2>/dev/null) -lpthread -ldl
 endif
 
 bpf_src := $(wildcard bpf/*.bpf.c)

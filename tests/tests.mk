@@ -27,20 +27,22 @@ $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(wildcard user/base/*.c user/event/*.c us
 	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -o $@ $< \
 		$(filter user/%,$^) -ljansson -lpthread
 
-tests-build: all workload $(unit) $(helpers) $(if $(wildcard tests/replay/replay.c),$(replay))
+tests-build: all workload $(unit) $(helpers) $(replay)
 
-.PHONY: tests-build check check-fast check-all bench fuzz-build
 fuzz-build: $(fuzz)
 
+# One runner for everything: its last line counts it all.
 check:
 	scripts/setup test
-	$(MAKE) tests-build fuzz-build
-	$(MAKE) DEBUG=1 tests-build
-	tests/run.all
+	$(MAKE) -j$(shell nproc) tests-build fuzz-build
+	$(MAKE) -j$(shell nproc) DEBUG=1 tests-build
+	tests/run tests/lint.sh $(unit) tests/replay/run.sh tests/fuzz/run.sh tests/valgrind.sh \
+		tests/workload/test.sh $(e2e) tests/asan.sh
 
 check-fast: tests-build
-	BUILD=$(BUILD) tests/run tests/lint.sh $(unit) $(wildcard tests/replay/run.sh)
+	tests/run tests/lint.sh $(unit) tests/replay/run.sh
 
+.PHONY: tests-build fuzz-build check check-fast bench
 bench: all workload $(BUILD)/tests/bench/kstats $(BUILD)/tests/e2e/udp_burst
 	tests/bench/run
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /*
- * Runs recorded lines through attribution, diagnosis and output: everything right of "event", without root.
- *   replay [--json] [-v] [-q] FILE      text, or the lines with what attribution says now, and the verdict
- *   replay --verdict FILE               only the verdict, as JSON
+ * Runs recorded lines through attribution, diagnosis and output: everything right of "event",
+ * without root.
+ *   replay [--json] [-v] [-q] FILE   text, or lines with the attribution of today; the verdict
+ *   replay --verdict FILE            only the verdict, as JSON
  */
 #include <jansson.h>
 
@@ -56,10 +57,13 @@ static int play_line(struct replay *r, const char *line, size_t len)
 		return 0;
 	rec.h.how &= ~FT_ATTRIB_HOW;
 	r->last_ns = MAX(r->last_ns, rec.h.ts_ns);
+	/* As in a session: the output is flushed while time passes. */
+	ft_out_flush(r->out, rec.h.ts_ns);
 	ft_attrib_event(r->attrib, &rec.h, &attr);
-	err = r->only_verdict ? 0 : ft_out_event(r->out, &rec.h, &attr);
+	if (!r->only_verdict)
+		ft_out_event(r->out, &rec.h, &attr);
 	ft_diag_event(r->diag, &rec.h, &attr);
-	return err;
+	return ft_out_flush(r->out, rec.h.ts_ns);
 }
 
 static int play(struct replay *r, FILE *f)
@@ -106,7 +110,9 @@ static void read_host(struct replay *r, FILE *f)
 static int replay_open(struct replay *r, bool json, int verbose)
 {
 	struct ft_diag_opts d = { .clock = &r->clock, .sink = on_incident, .ctx = r };
-	struct ft_out_opts o = { .fd = STDOUT_FILENO, .host = r->host, .clock = &r->clock, .verbose = verbose };
+	struct ft_out_opts o = {
+		.fd = STDOUT_FILENO, .host = r->host, .clock = &r->clock, .verbose = verbose
+	};
 	int err = ft_attrib_new(&r->attrib);
 
 	o.attrib = r->attrib;
@@ -136,7 +142,8 @@ int main(int argc, char **argv)
 	}
 	f = i < argc ? fopen(argv[i], "re") : NULL;
 	if (!f) {
-		fprintf(stderr, "replay: %s: %s\n", i < argc ? argv[i] : "no file", strerror(errno));
+		fprintf(stderr, "replay: %s: %s\n", i < argc ? argv[i] : "no file",
+			strerror(errno));
 		return FT_EXIT_USAGE;
 	}
 	read_host(&r, f);

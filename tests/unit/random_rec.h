@@ -21,7 +21,8 @@ static void rnd_text(char *s, size_t max)
 	size_t n = rnd() % max;
 
 	for (size_t i = 0; i < n; i++)
-		s[i] = letters[rnd() % (sizeof(letters) - 3)]; /* ASCII only: a cut sequence is no round trip */
+		s[i] = letters[rnd() % (sizeof(letters) -
+					3)]; /* ASCII only: a cut sequence is no round trip */
 	s[n] = 0;
 	if (n > 2 && rnd() % 4 == 0)
 		memcpy(s + n - 2, "\xc3\xa9", 2);
@@ -73,7 +74,8 @@ static void rnd_rec(struct ft_rec *r, unsigned int kind)
 	rnd_text(text, sizeof(text));
 	memcpy(r->h.task, text, strlen(text));
 	r->h.how = rnd() & 0xffff;
-	r->h.flags = (rnd() % 2 ? FT_REC_LATE : 0) | (rnd() % 2 ? FT_REC_BEFORE : 0) | (rnd() % 2 ? FT_REC_SHARED : 0);
+	r->h.flags = (rnd() % 2 ? FT_REC_LATE : 0) | (rnd() % 2 ? FT_REC_BEFORE : 0) |
+		     (rnd() % 2 ? FT_REC_SHARED : 0);
 	if (rnd() % 3 == 0) {
 		r->h.count = 2 + rnd() % 1000;
 		r->h.first_ns = r->h.ts_ns - 1000 - rnd() % 1000;

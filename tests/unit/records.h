@@ -31,8 +31,8 @@ static __attribute__((unused)) void head(struct ft_rec *r, uint32_t pid, const c
 	ft_strcpy(r->h.task, task, sizeof(r->h.task));
 }
 
-static __attribute__((unused)) struct ft_ev_inv_proc *rec_proc(struct ft_rec *r, uint64_t ts, uint32_t pid,
-							       uint32_t ppid, uint32_t netns, int rank)
+static __attribute__((unused)) struct ft_ev_inv_proc *
+rec_proc(struct ft_rec *r, uint64_t ts, uint32_t pid, uint32_t ppid, uint32_t netns, int rank)
 {
 	struct ft_ev_inv_proc *e = ft_rec_new(r, FT_KIND_inv_proc, ts);
 
@@ -48,8 +48,8 @@ static __attribute__((unused)) struct ft_ev_inv_proc *rec_proc(struct ft_rec *r,
 	return e;
 }
 
-static __attribute__((unused)) struct ft_ev_nccl_comm *rec_comm(struct ft_rec *r, uint64_t ts, uint32_t pid, int op,
-								uint64_t ptr, int rank, int nranks)
+static __attribute__((unused)) struct ft_ev_nccl_comm *
+rec_comm(struct ft_rec *r, uint64_t ts, uint32_t pid, int op, uint64_t ptr, int rank, int nranks)
 {
 	struct ft_ev_nccl_comm *e = ft_rec_new(r, FT_KIND_nccl_comm, ts);
 
@@ -64,8 +64,9 @@ static __attribute__((unused)) struct ft_ev_nccl_comm *rec_comm(struct ft_rec *r
 }
 
 /* The first members of all kinds with a socket differ: filled by name. */
-static __attribute__((unused)) void set_socket(struct ft_rec *r, const char *saddr, uint16_t sport, const char *daddr,
-					       uint16_t dport, uint32_t netns, const char *ifname)
+static __attribute__((unused)) void set_socket(struct ft_rec *r, const char *saddr, uint16_t sport,
+					       const char *daddr, uint16_t dport, uint32_t netns,
+					       const char *ifname)
 {
 	const struct ft_kind_info *k = ft_kind(r->h.kind);
 	uint32_t ifindex = 2;

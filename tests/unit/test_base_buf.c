@@ -41,10 +41,11 @@ static const struct text_case cases[] = {
 	{ "caf\xc3\xa9", "\"caf\xc3\xa9\"", "caf\xc3\xa9" },
 	{ "\xf0\x9f\x98\x80", "\"\xf0\x9f\x98\x80\"", "\xf0\x9f\x98\x80" },
 	{ "cut\xe2\x82", "\"cut\\ufffd\\ufffd\"", "cut\\xe2\\x82" },
-	{ "\xc0\xaf", "\"\\ufffd\\ufffd\"", "\\xc0\\xaf" },			/* overlong */
-	{ "\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"", "\\xed\\xa0\\x80" },	/* surrogate */
-	{ "\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"", "\\xf4\\x90\\x80\\x80" }, /* > U+10FFFF */
-	{ "\xc2\x9b[2J", "\"\xc2\x9b[2J\"", "\\xc2\\x9b[2J" },			/* C1 CSI */
+	{ "\xc0\xaf", "\"\\ufffd\\ufffd\"", "\\xc0\\xaf" },		    /* overlong */
+	{ "\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"", "\\xed\\xa0\\x80" }, /* surrogate */
+	{ "\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"",
+	  "\\xf4\\x90\\x80\\x80" },			       /* > U+10FFFF */
+	{ "\xc2\x9b[2J", "\"\xc2\x9b[2J\"", "\\xc2\\x9b[2J" }, /* C1 CSI */
 };
 
 static void test_texts(void **state)

@@ -31,7 +31,8 @@ static void test_levels(void **state)
 	(void)state;
 	assert_string_equal(said(-1, "x"), "fabrictrace: E x\n");
 	assert_string_equal(said(0, "x"), "fabrictrace: E x\nfabrictrace: warning: W x\n");
-	assert_string_equal(said(1, "x"), "fabrictrace: E x\nfabrictrace: warning: W x\nfabrictrace: I x\n");
+	assert_string_equal(said(1, "x"),
+			    "fabrictrace: E x\nfabrictrace: warning: W x\nfabrictrace: I x\n");
 }
 
 static void test_escaped(void **state)
@@ -42,7 +43,8 @@ static void test_escaped(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = { cmocka_unit_test(test_levels), cmocka_unit_test(test_escaped) };
+	static const struct CMUnitTest tests[] = { cmocka_unit_test(test_levels),
+						   cmocka_unit_test(test_escaped) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

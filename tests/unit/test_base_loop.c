@@ -128,8 +128,9 @@ static void test_bad_fd(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fd),    cmocka_unit_test(test_delete_inside), cmocka_unit_test(test_every),
-		cmocka_unit_test(test_timer), cmocka_unit_test(test_bad_fd),
+		cmocka_unit_test(test_fd),     cmocka_unit_test(test_delete_inside),
+		cmocka_unit_test(test_every),  cmocka_unit_test(test_timer),
+		cmocka_unit_test(test_bad_fd),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

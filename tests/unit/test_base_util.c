@@ -58,9 +58,18 @@ static void test_parse_u64(void **state)
 		int err;
 		uint64_t v;
 	} cases[] = {
-		{ "0", 0, 0 }, { "0x1f", 0, 31 }, { "18446744073709551615", 0, UINT64_MAX },
-		{ "18446744073709551616", -ERANGE, 9 }, { "", -EINVAL, 9 }, { "-1", -EINVAL, 9 }, { "+1", -EINVAL, 9 },
-		{ " 1", -EINVAL, 9 }, { "1 ", -EINVAL, 9 }, { "0x", -EINVAL, 9 }, { "010", 0, 10 }, { "1e3", -EINVAL, 9 },
+		{ "0", 0, 0 },
+		{ "0x1f", 0, 31 },
+		{ "18446744073709551615", 0, UINT64_MAX },
+		{ "18446744073709551616", -ERANGE, 9 },
+		{ "", -EINVAL, 9 },
+		{ "-1", -EINVAL, 9 },
+		{ "+1", -EINVAL, 9 },
+		{ " 1", -EINVAL, 9 },
+		{ "1 ", -EINVAL, 9 },
+		{ "0x", -EINVAL, 9 },
+		{ "010", 0, 10 },
+		{ "1e3", -EINVAL, 9 },
 	};
 
 	(void)state;
@@ -142,8 +151,9 @@ static int teardown(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read_file), cmocka_unit_test(test_read_line), cmocka_unit_test(test_parse_u64),
-		cmocka_unit_test(test_strcpy),	  cmocka_unit_test(test_time),	    cmocka_unit_test(test_clock),
+		cmocka_unit_test(test_read_file), cmocka_unit_test(test_read_line),
+		cmocka_unit_test(test_parse_u64), cmocka_unit_test(test_strcpy),
+		cmocka_unit_test(test_time),	  cmocka_unit_test(test_clock),
 		cmocka_unit_test(test_take),
 	};
 

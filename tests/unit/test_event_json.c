@@ -10,8 +10,11 @@ static void test_line(void **state)
 {
 	_cleanup_buf_ struct ft_buf b = {};
 	struct ft_rec r;
-	struct ft_ev_tcp_retransmit *e = ft_rec_new(&r, FT_KIND_tcp_retransmit, 1764475922123456789ull);
-	struct ft_attr a = { .nranks = 1, .nnics = 1, .how = FT_HOW(comm_init), .severity = FT_WARNING };
+	struct ft_ev_tcp_retransmit *e =
+		ft_rec_new(&r, FT_KIND_tcp_retransmit, 1764475922123456789ull);
+	struct ft_attr a = {
+		.nranks = 1, .nnics = 1, .how = FT_HOW(comm_init), .severity = FT_WARNING
+	};
 
 	(void)state;
 	head(&r, 48213, "python");
@@ -22,7 +25,8 @@ static void test_line(void **state)
 	a.ranks[0] = (struct ft_attr_rank){ 0xae94423cfbb2ef4a, 11, 64, -1 };
 	a.nics[0] = (struct ft_attr_nic){ .netdev = "eth2", .port = -1 };
 	ft_json_event(&b, &r.h, &a, "n17", &clock_1s);
-	assert_string_equal(b.s,
+	assert_string_equal(
+		b.s,
 		"{\"v\":1,\"ts_ns\":\"1764475923123456789\",\"time\":\"2025-11-30T04:12:03.123456789Z\","
 		"\"kind\":\"tcp.retransmit\",\"severity\":\"warning\",\"host\":\"n17\",\"pid\":48213,\"task\":\"python\","
 		"\"container\":null,\"count\":1,"
@@ -43,7 +47,8 @@ static const json_t *schema_data(const json_t *schema, const char *kind)
 	json_array_foreach(json_object_get(schema, "oneOf"), i, one) {
 		const json_t *p = json_object_get(one, "properties");
 
-		if (!strcmp(json_string_value(json_object_get(json_object_get(p, "kind"), "const")), kind))
+		if (!strcmp(json_string_value(json_object_get(json_object_get(p, "kind"), "const")),
+			    kind))
 			return json_object_get(json_object_get(p, "data"), "properties");
 	}
 	return NULL;
@@ -51,7 +56,8 @@ static const json_t *schema_data(const json_t *schema, const char *kind)
 
 static bool type_allowed(const json_t *types, const json_t *v)
 {
-	static const char *const names[] = { "object", "array", "string", "integer", "number", "boolean", "boolean", "null" };
+	static const char *const names[] = { "object", "array",	  "string",  "integer",
+					     "number", "boolean", "boolean", "null" };
 	const char *want = names[json_typeof(v)];
 	const json_t *t;
 	size_t i;
@@ -115,7 +121,8 @@ static void test_schema(void **state)
 			line = json_loadb(l.s, l.len, JSON_REJECT_DUPLICATES, NULL);
 			assert_non_null(line);
 			check_top(schema, line);
-			check_object(schema_data(schema, ft_kind(kind)->name), json_object_get(line, "data"));
+			check_object(schema_data(schema, ft_kind(kind)->name),
+				     json_object_get(line, "data"));
 			json_decref(line);
 		}
 	}
@@ -136,7 +143,8 @@ static void test_aggregated(void **state)
 	r.h.last_ns = 9;
 	r.h.flags = FT_REC_AGG | FT_REC_LATE | FT_REC_BEFORE;
 	ft_json_event(&b, &r.h, NULL, NULL, &clock_1s);
-	assert_non_null(strstr(b.s, "\"count\":3,\"first_ts_ns\":\"1000000004\",\"last_ts_ns\":\"1000000009\""));
+	assert_non_null(strstr(
+		b.s, "\"count\":3,\"first_ts_ns\":\"1000000004\",\"last_ts_ns\":\"1000000009\""));
 	assert_non_null(strstr(b.s, "\"late\":true,\"before_attach\":true"));
 	assert_non_null(strstr(b.s, "\"saddr\":null,\"daddr\":null,\"sport\":null"));
 	assert_non_null(strstr(b.s, "\"len_bytes\":900"));

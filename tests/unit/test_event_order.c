@@ -129,8 +129,9 @@ static void test_no_wrap(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sorts),	cmocka_unit_test(test_hold_and_late), cmocka_unit_test(test_bound),
-		cmocka_unit_test(test_refuses), cmocka_unit_test(test_no_wrap),
+		cmocka_unit_test(test_sorts),	cmocka_unit_test(test_hold_and_late),
+		cmocka_unit_test(test_bound),	cmocka_unit_test(test_refuses),
+		cmocka_unit_test(test_no_wrap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,8 +12,10 @@ static void rnd_attr(struct ft_attr *a)
 	a->nnics = rnd() % 3;
 	a->nlinks = rnd() % 3;
 	for (int i = 0; i < a->nranks; i++)
-		a->ranks[i] = (struct ft_attr_rank){ .comm = rnd() % 2 ? rnd() : 0, .rank = (int)(rnd() % 9) - 1,
-						     .nranks = (int)(rnd() % 9) - 1, .global_rank = (int)(rnd() % 9) - 1 };
+		a->ranks[i] = (struct ft_attr_rank){ .comm = rnd() % 2 ? rnd() : 0,
+						     .rank = (int)(rnd() % 9) - 1,
+						     .nranks = (int)(rnd() % 9) - 1,
+						     .global_rank = (int)(rnd() % 9) - 1 };
 	for (int i = 0; i < a->ngpus; i++) {
 		a->gpus[i].index = (int)(rnd() % 9) - 1;
 		ft_fmt(a->gpus[i].bdf, "0000:%02x:00.0", (unsigned int)(rnd() % 256));
@@ -74,7 +76,8 @@ static int parse(const char *line, struct ft_rec *r)
 	return ft_json_parse(line, strlen(line), r, NULL);
 }
 
-#define ENVELOPE(kind, data) "{\"v\":1,\"ts_ns\":\"5\",\"kind\":\"" kind "\",\"severity\":\"info\",\"data\":" data "}"
+#define ENVELOPE(kind, data)                                                                       \
+	"{\"v\":1,\"ts_ns\":\"5\",\"kind\":\"" kind "\",\"severity\":\"info\",\"data\":" data "}"
 
 static void test_values(void **state)
 {
@@ -82,8 +85,12 @@ static void test_values(void **state)
 	struct ft_ev_nccl_comm *e = (void *)&r;
 
 	(void)state;
-	assert_int_equal(parse(ENVELOPE("nccl.comm", "{\"comm_ptr\":\"0xffffffffffffff01\",\"rank\":-1,\"nranks\":4,"
-							 "\"op\":\"CommSplit\",\"later_field\":[1]}"), &r), 0);
+	assert_int_equal(
+		parse(ENVELOPE("nccl.comm",
+			       "{\"comm_ptr\":\"0xffffffffffffff01\",\"rank\":-1,\"nranks\":4,"
+			       "\"op\":\"CommSplit\",\"later_field\":[1]}"),
+		      &r),
+		0);
 	assert_int_equal(r.h.ts_ns, 5);
 	assert_int_equal(r.h.count, 1);
 	assert_true(e->comm_ptr == 0xffffffffffffff01ull);
@@ -118,9 +125,12 @@ static void test_refuses(void **state)
 		{ ENVELOPE("tcp.state", "{\"to\":\"NO_STATE\"}"), -EBADMSG },
 		{ ENVELOPE("proc.start", "{\"args\":[1]}"), -EBADMSG },
 		{ ENVELOPE("proc.start", "{\"args\":\"x\"}"), -EBADMSG },
-		{ "{\"v\":1,\"ts_ns\":7,\"kind\":\"proc.exit\",\"severity\":\"info\",\"data\":{}}", -EBADMSG },
-		{ "{\"v\":1,\"count\":0,\"kind\":\"proc.exit\",\"severity\":\"info\",\"data\":{}}", -EBADMSG },
-		{ "{\"v\":1,\"pid\":-4,\"kind\":\"proc.exit\",\"severity\":\"info\",\"data\":{}}", -EBADMSG },
+		{ "{\"v\":1,\"ts_ns\":7,\"kind\":\"proc.exit\",\"severity\":\"info\",\"data\":{}}",
+		  -EBADMSG },
+		{ "{\"v\":1,\"count\":0,\"kind\":\"proc.exit\",\"severity\":\"info\",\"data\":{}}",
+		  -EBADMSG },
+		{ "{\"v\":1,\"pid\":-4,\"kind\":\"proc.exit\",\"severity\":\"info\",\"data\":{}}",
+		  -EBADMSG },
 		{ "{\"v\":1,\"kind\":\"proc.exit\",\"severity\":\"odd\",\"data\":{}}", -EBADMSG },
 	};
 
@@ -143,24 +153,28 @@ static void test_too_long(void **state)
 	struct ft_ev_net_link *e = (void *)&r;
 
 	(void)state;
-	ft_buf_puts(&b, "{\"v\":1,\"kind\":\"proc.start\",\"severity\":\"info\",\"data\":{\"exe\":\"");
+	ft_buf_puts(&b,
+		    "{\"v\":1,\"kind\":\"proc.start\",\"severity\":\"info\",\"data\":{\"exe\":\"");
 	for (int i = 0; i < 6000; i++)
 		ft_buf_puts(&b, "\xc3\xa9");
 	ft_buf_puts(&b, "\",\"args\":[\"a\"]}}");
 	assert_int_equal(ft_json_parse(b.s, b.len, &r, NULL), 0);
 	assert_int_equal(ft_rec_check(&r, r.h.size), 0);
 	assert_true(r.h.size >= FT_REC_MAX - 2);
-	assert_int_equal(parse(ENVELOPE("net.link", "{\"ifname\":\"0123456789abcd\xc3\xa9zz\"}"), &r), 0);
+	assert_int_equal(
+		parse(ENVELOPE("net.link", "{\"ifname\":\"0123456789abcd\xc3\xa9zz\"}"), &r), 0);
 	assert_memory_equal(e->ifname, "0123456789abcd\xc3\xa9", 16);
-	assert_int_equal(parse(ENVELOPE("net.link", "{\"ifname\":\"0123456789abcde\xc3\xa9\"}"), &r), 0);
+	assert_int_equal(
+		parse(ENVELOPE("net.link", "{\"ifname\":\"0123456789abcde\xc3\xa9\"}"), &r), 0);
 	assert_memory_equal(e->ifname, "0123456789abcde\0", 16);
 }
 
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_round_trip_bare), cmocka_unit_test(test_values),
-		cmocka_unit_test(test_refuses),	   cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_round_trip_bare),
+		cmocka_unit_test(test_values),	   cmocka_unit_test(test_refuses),
+		cmocka_unit_test(test_too_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,8 +128,9 @@ static void test_check(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_unknown), cmocka_unit_test(test_values), cmocka_unit_test(test_aggregated),
-		cmocka_unit_test(test_texts),	    cmocka_unit_test(test_full),   cmocka_unit_test(test_check),
+		cmocka_unit_test(test_all_unknown), cmocka_unit_test(test_values),
+		cmocka_unit_test(test_aggregated),  cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_full),	    cmocka_unit_test(test_check),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
-# Tests of the test job itself, in TAP: test.sh DIR, where DIR holds libnccl.so.2 and the trainer.
+# Tests of the test job itself, in TAP. DIR holds libnccl.so.2 and the trainer: test.sh [DIR]
 set -euo pipefail
 
-dir=${1:?usage: test.sh DIR}
+dir=${1:-${BUILD:-build}/workload}
 tmp=$(mktemp -d)
 port=$((20000 + RANDOM % 10000))
 number=0

@@ -2,9 +2,10 @@
 /* One event in, its attribution out. */
 #include "attrib/internal.h"
 
-static const char *const place_names[] = { "saddr", "daddr",   "sport",  "dport",
+static const char *const place_names[] = { "saddr", "daddr",   "sport",	 "dport",
 					   "netns", "ifindex", "ifname", "comm_ptr" };
-_Static_assert(sizeof(struct places) == ARRAY_SIZE(place_names) * sizeof(void *), "one name per place");
+_Static_assert(sizeof(struct places) == ARRAY_SIZE(place_names) * sizeof(void *),
+	       "one name per place");
 
 int ft_attrib_new(struct ft_attrib **out)
 {
@@ -43,12 +44,12 @@ static const struct {
 	uint16_t kind;
 	void (*learn)(struct ft_attrib *, const struct ft_hdr *);
 } learners[] = {
-	{ FT_KIND_inv_proc, proc_inventory },	  { FT_KIND_proc_start, proc_started },
-	{ FT_KIND_proc_exit, proc_exited },	  { FT_KIND_nccl_lib, proc_library },
-	{ FT_KIND_nccl_comm, comm_event },	  { FT_KIND_inv_netdev, netdev_inventory },
-	{ FT_KIND_inv_gpu, gpu_inventory },	  { FT_KIND_inv_pci, pci_inventory },
-	{ FT_KIND_inv_sock, flow_learn },	  { FT_KIND_tcp_state, flow_learn },
-	{ FT_KIND_tcp_retransmit, flow_learn },	  { FT_KIND_tcp_reset, flow_learn },
+	{ FT_KIND_inv_proc, proc_inventory },	{ FT_KIND_proc_start, proc_started },
+	{ FT_KIND_proc_exit, proc_exited },	{ FT_KIND_nccl_lib, proc_library },
+	{ FT_KIND_nccl_comm, comm_event },	{ FT_KIND_inv_netdev, netdev_inventory },
+	{ FT_KIND_inv_gpu, gpu_inventory },	{ FT_KIND_inv_pci, pci_inventory },
+	{ FT_KIND_inv_sock, flow_learn },	{ FT_KIND_tcp_state, flow_learn },
+	{ FT_KIND_tcp_retransmit, flow_learn }, { FT_KIND_tcp_reset, flow_learn },
 };
 
 /* --- severity where the kind's own is not the last word --- */
@@ -56,7 +57,8 @@ static const struct {
 static enum ft_severity exit_severity(const struct ft_hdr *ev, const struct ft_attr *out)
 {
 	const struct ft_ev_proc_exit *e = (const void *)ev;
-	bool bad = (e->signal != FT_NONE_S32 && e->signal) || (e->exit_code != FT_NONE_S32 && e->exit_code);
+	bool bad = (e->signal != FT_NONE_S32 && e->signal) ||
+		   (e->exit_code != FT_NONE_S32 && e->exit_code);
 
 	return bad && out->nranks ? FT_ERROR : FT_INFO;
 }
@@ -91,8 +93,8 @@ static const struct {
 	uint16_t kind;
 	enum ft_severity (*fn)(const struct ft_hdr *, const struct ft_attr *);
 } severities[] = {
-	{ FT_KIND_proc_exit, exit_severity },	  { FT_KIND_nccl_comm, comm_severity },
-	{ FT_KIND_net_link, link_severity },	  { FT_KIND_incident, incident_severity },
+	{ FT_KIND_proc_exit, exit_severity },  { FT_KIND_nccl_comm, comm_severity },
+	{ FT_KIND_net_link, link_severity },   { FT_KIND_incident, incident_severity },
 	{ FT_KIND_verdict, verdict_severity },
 };
 
@@ -105,7 +107,8 @@ static void severity_fill(const struct ft_hdr *ev, struct ft_attr *out)
 
 /* --- owners --- */
 
-static void proc_fill(struct ft_attrib *a, struct proc *p, const struct ft_hdr *ev, struct ft_attr *out)
+static void proc_fill(struct ft_attrib *a, struct proc *p, const struct ft_hdr *ev,
+		      struct ft_attr *out)
 {
 	const struct ft_field *cf = a->places[ev->kind].comm_ptr;
 	struct proc *rank = NULL;
@@ -142,8 +145,8 @@ static bool uses_nic(const struct proc *p, const struct ft_attr_nic *nic)
 }
 
 /*
- * An event of an interface that names no process: the ranks whose sockets go through it all have to do with it;
- * where no socket is known, it may be any of the ranks in its namespace.
+ * An event of an interface that names no process: the ranks whose sockets go through it all have
+ * to do with it; where no socket is known, it may be any of the ranks in its namespace.
  */
 static void netns_fill(struct ft_attrib *a, uint32_t netns, struct ft_attr *out)
 {
@@ -164,7 +167,8 @@ static void netns_fill(struct ft_attrib *a, uint32_t netns, struct ft_attr *out)
 	out->shared |= !by_route && out->nranks > 1;
 }
 
-static void nics_fill(struct ft_attrib *a, const struct ft_hdr *ev, struct proc *p, struct ft_attr *out)
+static void nics_fill(struct ft_attrib *a, const struct ft_hdr *ev, struct proc *p,
+		      struct ft_attr *out)
 {
 	const struct places *pl = &a->places[ev->kind];
 	uint64_t netns = 0, ifindex = 0;
@@ -190,8 +194,8 @@ static void nics_fill(struct ft_attrib *a, const struct ft_hdr *ev, struct proc 
 }
 
 /* The process of a packet that the kernel could not name, by its addresses. */
-static struct proc *owner_by_tuple(struct ft_attrib *a, const struct ft_hdr *ev, const struct tuple *t,
-				   struct ft_attr *out)
+static struct proc *owner_by_tuple(struct ft_attrib *a, const struct ft_hdr *ev,
+				   const struct tuple *t, struct ft_attr *out)
 {
 	const struct ft_ev_net_drop *e = (const void *)ev;
 	struct proc *p;
@@ -206,7 +210,8 @@ static struct proc *owner_by_tuple(struct ft_attrib *a, const struct ft_hdr *ev,
 	return p;
 }
 
-static void peers_fill(struct ft_attrib *a, const struct tuple *t, const struct proc *p, struct ft_attr *out)
+static void peers_fill(struct ft_attrib *a, const struct tuple *t, const struct proc *p,
+		       struct ft_attr *out)
 {
 	struct proc *src = flow_owner(a, t, false), *dst = flow_owner(a, t, true);
 	struct proc *peer = src == p ? dst : dst == p ? src : NULL;
@@ -240,7 +245,8 @@ void ft_attrib_event(struct ft_attrib *a, const struct ft_hdr *ev, struct ft_att
 	nics_fill(a, ev, p, out);
 	if (p)
 		proc_fill(a, p, ev, out);
-	else if (!ev->pid && pl->netns && ev->kind < FT_KIND_inv_proc && ft_field_get(pl->netns, ev, &netns))
+	else if (!ev->pid && pl->netns && ev->kind < FT_KIND_inv_proc &&
+		 ft_field_get(pl->netns, ev, &netns))
 		netns_fill(a, netns, out);
 	if (p && have_tuple)
 		peers_fill(a, &t, p, out);
@@ -249,17 +255,31 @@ void ft_attrib_event(struct ft_attrib *a, const struct ft_hdr *ev, struct ft_att
 	severity_fill(ev, out);
 }
 
-void ft_attrib_each(struct ft_attrib *a, void (*fn)(void *ctx, const struct ft_attrib_proc *p), void *ctx)
+void ft_attrib_each(struct ft_attrib *a, void (*fn)(void *ctx, const struct ft_attrib_proc *p),
+		    void *ctx)
 {
 	static const struct ft_hdr none = { .kind = FT_KIND_proc_start };
 
 	for (struct proc *p = a->procs; p; p = p->hh.next) {
 		struct ft_attr attr = {};
 		struct ft_attrib_proc info = {
-			.pid = p->pid, .ppid = p->ppid, .start_ns = p->start_ns, .netns = p->netns,
-			.helper = p->helper, .alive = !p->exited, .nccl = p->nccl, .env_rank = p->env_rank,
-			.env_world = p->env_world, .env_local_rank = p->env_local_rank, .task = p->task,
-			.exe = p->exe, .container = p->container, .pod = p->pod, .job = p->job, .env_by = p->env_by, .attr = &attr,
+			.pid = p->pid,
+			.ppid = p->ppid,
+			.start_ns = p->start_ns,
+			.netns = p->netns,
+			.helper = p->helper,
+			.alive = !p->exited,
+			.nccl = p->nccl,
+			.env_rank = p->env_rank,
+			.env_world = p->env_world,
+			.env_local_rank = p->env_local_rank,
+			.task = p->task,
+			.exe = p->exe,
+			.container = p->container,
+			.pod = p->pod,
+			.job = p->job,
+			.env_by = p->env_by,
+			.attr = &attr,
 		};
 
 		proc_fill(a, p, &none, &attr);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * Attribution: event -> process, ranks, GPUs, NICs, links, and how that is known. Opens nothing and reads no
- * clock: all it knows came in as records.
+ * Attribution: event -> process, ranks, GPUs, NICs, links, and how that is known. Opens nothing
+ * and reads no clock: all it knows came in as records.
  */
 #ifndef FT_ATTRIB_ATTRIB_H
 #define FT_ATTRIB_ATTRIB_H
@@ -18,30 +18,36 @@ struct ft_attrib;
 int ft_attrib_new(struct ft_attrib **out);
 void ft_attrib_free(struct ft_attrib *a);
 /*
- * Learns from the event, in order of time, and fills all of *out. A rank that is not known is left out, never
- * guessed; `comm` is the hash of the communicator, or of its unique id where only the init call was seen.
+ * Learns from the event, in order of time, and fills all of *out. A rank that is not known is
+ * left out, never guessed; `comm` is the hash of the communicator, or of its unique id where only
+ * the init call was seen.
  */
 void ft_attrib_event(struct ft_attrib *a, const struct ft_hdr *ev, struct ft_attr *out);
-/* How many processes, communicators, sockets and devices were beyond the bounds and are not known. */
+/*
+ * How many processes, communicators, sockets and devices were beyond the bounds and are not
+ * known.
+ */
 uint64_t ft_attrib_unfit(const struct ft_attrib *a);
 
 /* A process as attribution knows it; texts are "" and numbers 0 or -1 where unknown. */
 struct ft_attrib_proc {
 	uint64_t start_ns; /* boot time clock */
 	uint32_t pid, ppid, netns;
-	bool helper;	   /* forked from a rank: not a rank itself */
+	bool helper; /* forked from a rank: not a rank itself */
 	bool alive;
-	int nccl;	   /* has an NCCL library: 1, 0, -1 unknown */
+	int nccl; /* has an NCCL library: 1, 0, -1 unknown */
 	int env_rank, env_world, env_local_rank;
 	const char *task, *exe, *container, *pod, *job, *env_by;
 	const struct ft_attr *attr; /* ranks, GPUs, NICs of its sockets, links */
 };
 /* All processes, in no order. */
-void ft_attrib_each(struct ft_attrib *a, void (*fn)(void *ctx, const struct ft_attrib_proc *p), void *ctx);
+void ft_attrib_each(struct ft_attrib *a, void (*fn)(void *ctx, const struct ft_attrib_proc *p),
+		    void *ctx);
 
 /* A PCIe link as inv.pci told it. */
 struct ft_attrib_link {
-	char port[16], device[16], serves[256]; /* serves: PCI addresses below, separated by blanks */
+	char port[16], device[16],
+		serves[256]; /* serves: PCI addresses below, separated by blanks */
 	uint32_t now_gen, now_width, possible_gen, possible_width; /* 0 unknown */
 	int32_t numa;						   /* -1 unknown */
 };

@@ -45,7 +45,8 @@ void netdev_inventory(struct ft_attrib *a, const struct ft_hdr *ev)
 
 	if (!d)
 		return;
-	d->nic = (struct ft_attr_nic){ .port = e->port == FT_NONE_U8 ? -1 : e->port, .netns = e->netns };
+	d->nic = (struct ft_attr_nic){ .port = e->port == FT_NONE_U8 ? -1 : e->port,
+				       .netns = e->netns };
 	ft_fmt(d->nic.netdev, "%.*s", (int)sizeof(e->ifname), e->ifname);
 	ft_str_copy(ev, e->ibdev, d->nic.ibdev, sizeof(d->nic.ibdev));
 	ft_str_copy(ev, e->bdf, d->nic.bdf, sizeof(d->nic.bdf));
@@ -61,7 +62,8 @@ void netdev_free_all(struct ft_attrib *a)
 	}
 }
 
-void nic_fill(struct ft_attrib *a, uint32_t netns, uint32_t ifindex, const char *ifname, struct ft_attr *out)
+void nic_fill(struct ft_attrib *a, uint32_t netns, uint32_t ifindex, const char *ifname,
+	      struct ft_attr *out)
 {
 	struct netdev *d = ifindex ? netdev_find(a, netns, ifindex) : NULL;
 	struct ft_attr_nic *n = &out->nics[out->nnics];
@@ -182,9 +184,9 @@ static const char *gpu_by_uuid(const struct ft_attrib *a, const char *prefix)
 }
 
 /*
- * A hint among the GPUs whose files are open: the CUDA device number counts the visible GPUs by PCI address (equal
- * GPUs; CUDA_DEVICE_ORDER may say otherwise). Used only where the open files are all GPUs of the node, or no
- * CUDA_VISIBLE_DEVICES stands between.
+ * A hint among the GPUs whose files are open: the CUDA device number counts the visible GPUs by
+ * PCI address (equal GPUs; CUDA_DEVICE_ORDER may say otherwise). Used only where the open files
+ * are all GPUs of the node, or no CUDA_VISIBLE_DEVICES stands between.
  */
 static const char *gpu_hint(const struct ft_attrib *a, const struct proc *p, int device)
 {
@@ -210,7 +212,10 @@ static bool has_file(const struct proc *p, const char *bdf)
 	return false;
 }
 
-/* device: CUDA device of the communicator, -1 unknown. Open files that name several GPUs mean one of them. */
+/*
+ * device: CUDA device of the communicator, -1 unknown. Open files that name several GPUs mean one
+ * of them.
+ */
 void gpus_fill(struct ft_attrib *a, struct proc *p, int device, struct ft_attr *out)
 {
 	const char *hint;
@@ -253,7 +258,8 @@ void pci_inventory(struct ft_attrib *a, const struct ft_hdr *ev)
 	ft_str_copy(ev, e->device, l.device, sizeof(l.device));
 	ft_str_copy(ev, e->serves, l.serves, sizeof(l.serves));
 	for (size_t i = 0; i < a->nlinks; i++) {
-		if (strcmp(a->links[i].port, l.port) != 0 || strcmp(a->links[i].device, l.device) != 0 ||
+		if (strcmp(a->links[i].port, l.port) != 0 ||
+		    strcmp(a->links[i].device, l.device) != 0 ||
 		    strcmp(a->links[i].serves, l.serves) != 0)
 			continue;
 		a->links[i] = l;

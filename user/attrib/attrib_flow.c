@@ -134,7 +134,9 @@ void flow_learn(struct ft_attrib *a, const struct ft_hdr *ev)
 		e->ambiguous = true;
 		return;
 	}
-	*e = (struct end){ .pid = ev->pid, .start_ns = ev->start_ns, .netns = t.netns, .closed = is_closing(ev) };
+	*e = (struct end){
+		.pid = ev->pid, .start_ns = ev->start_ns, .netns = t.netns, .closed = is_closing(ev)
+	};
 }
 
 struct proc *flow_owner(struct ft_attrib *a, const struct tuple *t, bool dst)

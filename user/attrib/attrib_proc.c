@@ -61,7 +61,11 @@ static struct proc *proc_new(struct ft_attrib *a, uint32_t pid, uint64_t start_n
 		a->unfit++;
 		return NULL;
 	}
-	*p = (struct proc){ .pid = pid, .start_ns = start_ns, .nccl = -1, .env_rank = -1, .env_world = -1,
+	*p = (struct proc){ .pid = pid,
+			    .start_ns = start_ns,
+			    .nccl = -1,
+			    .env_rank = -1,
+			    .env_world = -1,
 			    .env_local_rank = -1 };
 	if (top) {
 		HASH_DEL(a->procs, top);
@@ -85,7 +89,10 @@ static void copy_task(struct proc *p, const struct ft_hdr *ev)
 	ft_fmt(p->task, "%.*s", (int)sizeof(ev->task), ev->task);
 }
 
-/* The event's process, made when it is new. NULL: no pid, no room, or older than the one that has the pid now. */
+/*
+ * The event's process, made when it is new. NULL: no pid, no room, or older than the one that has
+ * the pid now.
+ */
 struct proc *proc_learn(struct ft_attrib *a, const struct ft_hdr *ev)
 {
 	struct proc *p, *top;
@@ -105,7 +112,10 @@ struct proc *proc_learn(struct ft_attrib *a, const struct ft_hdr *ev)
 	return p;
 }
 
-/* Can its forks be helpers: it is a rank itself, or the environment makes it one and NCCL is loaded. */
+/*
+ * Can its forks be helpers: it is a rank itself, or the environment makes it one and NCCL is
+ * loaded.
+ */
 bool proc_is_rank(const struct proc *p)
 {
 	return p->comms || (p->env_rank >= 0 && p->nccl == 1 && !p->helper);
@@ -150,7 +160,10 @@ void proc_inventory(struct ft_attrib *a, const struct ft_hdr *ev)
 	p->env_rank = s32_or_none(e->env_rank);
 	p->env_world = s32_or_none(e->env_world);
 	p->env_local_rank = s32_or_none(e->env_local_rank);
-	/* The inventory knows NCCL by its file name; nccl.lib also where it is linked into another library. */
+	/*
+	 * The inventory knows NCCL by its file name; nccl.lib also where it is linked into
+	 * another library.
+	 */
 	if (e->nccl != FT_NONE_U8 && p->nccl != 1)
 		p->nccl = e->nccl;
 	if (e->helper != FT_NONE_U8)
@@ -204,7 +217,10 @@ void proc_started(struct ft_attrib *a, const struct ft_hdr *ev)
 	const struct ft_ev_proc_start *e = (const void *)ev;
 	struct proc *old = proc_find(a, ev->pid, ev->start_ns), *p, *parent;
 
-	/* A fork with the pid of a process that ended is a new process even when no start time tells. */
+	/*
+	 * A fork with the pid of a process that ended is a new process even when no start time
+	 * tells.
+	 */
 	if (old && old->exited && e->exec == 0)
 		proc_new(a, ev->pid, ev->start_ns);
 	p = proc_learn(a, ev);

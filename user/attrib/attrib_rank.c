@@ -84,7 +84,9 @@ static void comm_made(struct ft_attrib *a, struct proc *p, const struct ft_ev_nc
 	if (!c)
 		return;
 	next = c->next;
-	*c = (struct comm){ .next = next, .ptr = e->comm_ptr, .rank = e->rank, .nranks = e->nranks };
+	*c = (struct comm){ .next = next, .ptr = e->comm_ptr };
+	c->rank = e->rank;
+	c->nranks = e->nranks;
 	c->parent = e->parent == FT_NONE_U64 ? 0 : e->parent;
 	c->device = e->device == FT_NONE_S32 ? -1 : e->device;
 	if (e->comm_hash && e->comm_hash != FT_NONE_U64)
@@ -190,15 +192,16 @@ void idents_update(struct proc *p)
 }
 
 /*
- * A launcher's variables are inherited by wrappers (shells, numactl): a process without NCCL is not the rank when
- * another one with the same rank has NCCL.
+ * A launcher's variables are inherited by wrappers (shells, numactl): a process without NCCL is
+ * not the rank when another one with the same rank has NCCL.
  */
 static bool is_wrapper(const struct ft_attrib *a, const struct proc *p)
 {
 	if (p->nccl != 0)
 		return false;
 	for (const struct proc *q = a->procs; q; q = q->hh.next)
-		if (q != p && q->nccl == 1 && q->env_rank == p->env_rank && !q->helper && !q->exited)
+		if (q != p && q->nccl == 1 && q->env_rank == p->env_rank && !q->helper &&
+		    !q->exited)
 			return true;
 	return false;
 }

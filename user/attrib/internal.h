@@ -29,7 +29,10 @@ struct comm {
 	int ident; /* index in proc.idents */
 };
 
-/* One rank of a process: its communicators on one GPU. A process with a rank per thread has several. */
+/*
+ * One rank of a process: its communicators on one GPU. A process with a rank per thread has
+ * several.
+ */
 struct ident {
 	const struct comm *rep; /* the largest communicator, the oldest of those */
 	int device;		/* CUDA device, -1 unknown */
@@ -138,7 +141,8 @@ void netdev_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
 void gpu_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
 void pci_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
 void netdev_free_all(struct ft_attrib *a);
-void nic_fill(struct ft_attrib *a, uint32_t netns, uint32_t ifindex, const char *ifname, struct ft_attr *out);
+void nic_fill(struct ft_attrib *a, uint32_t netns, uint32_t ifindex, const char *ifname,
+	      struct ft_attr *out);
 void gpus_fill(struct ft_attrib *a, struct proc *p, int device, struct ft_attr *out);
 void links_fill(const struct ft_attrib *a, struct ft_attr *out);
 void own_nic_learn(struct proc *p, uint32_t netns, uint32_t ifindex, const char *ifname);

@@ -53,15 +53,21 @@ void ft_buf_printf(struct ft_buf *b, const char *fmt, ...)
 	va_list ap;
 	int n;
 
-	va_start(ap, fmt);
-	n = vsnprintf(NULL, 0, fmt, ap);
-	va_end(ap);
-	if (n < 0 || buf_room(b, n))
+	/* Nearly always there is room: formatted once. */
+	if (buf_room(b, 32))
 		return;
 	va_start(ap, fmt);
-	vsnprintf(b->s + b->len, n + 1, fmt, ap);
+	n = vsnprintf(b->s + b->len, b->cap - b->len, fmt, ap);
 	va_end(ap);
-	b->len += n;
+	if (n >= 0 && (size_t)n >= b->cap - b->len) {
+		b->s[b->len] = 0;
+		if (buf_room(b, n))
+			return;
+		va_start(ap, fmt);
+		n = vsnprintf(b->s + b->len, b->cap - b->len, fmt, ap);
+		va_end(ap);
+	}
+	b->len += MAX(n, 0);
 }
 
 /* Length of the valid UTF-8 sequence at s, 0 when there is none. */

@@ -25,7 +25,7 @@ int ft_diag_new(struct ft_diag **out, const struct ft_diag_opts *opts)
 	if (!d)
 		return -ENOMEM;
 	d->opts = *opts;
-	d->comm_size = -1;
+	d->comm_size = d->world = -1;
 	d->incidents = calloc(INCIDENTS_MAX, sizeof(*d->incidents));
 	if (!d->incidents) {
 		free(d);
@@ -61,12 +61,29 @@ void finding_ranks(struct finding *f, const struct ft_attr_rank *ranks, size_t n
 	}
 }
 
-void incident_attr(const struct finding *f, struct ft_attr *attr)
+static int by_number(const void *a, const void *b)
+{
+	return rank_number(a) - rank_number(b);
+}
+
+/* What became known of the rank since its socket was seen: its communicator. */
+static void rank_refresh(const struct ft_diag *d, struct ft_attr_rank *r)
+{
+	for (const struct dproc *p = d->procs; p && r->rank < 0; p = p->hh.next)
+		if (p->is_rank && p->nranks == 1 && p->rank.global_rank == r->global_rank &&
+		    p->rank.rank >= 0)
+			*r = p->rank;
+}
+
+void incident_attr(const struct ft_diag *d, const struct finding *f, struct ft_attr *attr)
 {
 	const struct place *ends[] = { f->x, f->y };
 
 	*attr = (struct ft_attr){ .nranks = f->nranks };
 	memcpy(attr->ranks, f->ranks, sizeof(attr->ranks));
+	for (int i = 0; i < f->nranks; i++)
+		rank_refresh(d, &attr->ranks[i]);
+	qsort(attr->ranks, f->nranks, sizeof(attr->ranks[0]), by_number);
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		if (ends[i] && ends[i]->local && ends[i]->nic.netdev[0])
 			attr->nics[attr->nnics++] = ends[i]->nic;
@@ -88,8 +105,10 @@ static void incident_emit(struct ft_diag *d, const struct incident *in)
 	ft_rec_str(&rec, &e->cause__kind, rules[in->f.rule].kind);
 	ft_rec_str(&rec, &e->cause__object, in->f.object);
 	ft_rec_str(&rec, &e->text, in->f.text);
-	incident_attr(&in->f, &attr);
-	attr.severity = !in->open ? FT_INFO : rules[in->f.rule].weight >= 60 ? FT_ERROR : FT_WARNING;
+	incident_attr(d, &in->f, &attr);
+	attr.severity = !in->open			 ? FT_INFO
+			: rules[in->f.rule].weight >= 60 ? FT_ERROR
+							 : FT_WARNING;
 	d->opts.sink(d->opts.ctx, &rec.h, &attr);
 }
 
@@ -97,7 +116,8 @@ static bool covers_same(const struct finding *a, const struct finding *b)
 {
 	for (size_t i = 0; i < a->ncover; i++)
 		for (size_t k = 0; k < b->ncover; k++)
-			if (a->cover[i].src == b->cover[k].src && a->cover[i].dst == b->cover[k].dst)
+			if (a->cover[i].src == b->cover[k].src &&
+			    a->cover[i].dst == b->cover[k].dst)
 				return true;
 	return false;
 }
@@ -268,6 +288,8 @@ static void on_inv_proc(struct ft_diag *d, const struct ft_hdr *ev, const struct
 	const struct ft_ev_inv_proc *e = (const void *)ev;
 
 	(void)attr;
+	if (e->env_world != FT_NONE_S32)
+		d->world = MAX(d->world, e->env_world);
 	if (!d->job[0])
 		ft_str_copy(ev, e->job, d->job, sizeof(d->job));
 }
@@ -295,7 +317,8 @@ static void on_netdev(struct ft_diag *d, const struct ft_hdr *ev, const struct f
 
 	if (!p)
 		return;
-	d->netdevs++;
+	d->netdevs += !p->listed && strcmp(p->key.ifname, "lo") != 0;
+	p->listed = true;
 	p->nic = attr->nics[0];
 	p->speed_mbps = e->speed_mbps == FT_NONE_U32 ? 0 : e->speed_mbps;
 }
@@ -323,7 +346,8 @@ static const struct {
 
 void ft_diag_event(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
-	if (ev->kind == FT_KIND_incident || ev->kind == FT_KIND_verdict || ev->kind == FT_KIND_heartbeat)
+	if (ev->kind == FT_KIND_incident || ev->kind == FT_KIND_verdict ||
+	    ev->kind == FT_KIND_heartbeat)
 		return;
 	ft_diag_advance(d, ev->ts_ns);
 	for (size_t i = 0; i < ARRAY_SIZE(handlers); i++)

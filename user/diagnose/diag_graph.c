@@ -96,9 +96,8 @@ unfit:
 
 /* --- connections --- */
 
-
-static bool get_end(const struct ft_field *addr, const struct ft_field *port, const struct ft_hdr *ev,
-		    struct endpoint *out)
+static bool get_end(const struct ft_field *addr, const struct ft_field *port,
+		    const struct ft_hdr *ev, struct endpoint *out)
 {
 	static const uint8_t none[16];
 	uint64_t v;
@@ -117,8 +116,10 @@ static void flows_sweep(struct ft_diag *d)
 	struct flow *f, *next;
 
 	HASH_ITER(hh, d->flows, f, next) {
-		bool closed = (f->end[0].closed || !f->end[0].pid) && (f->end[1].closed || !f->end[1].pid);
-		bool evidence = f->dir[0].segs || f->dir[1].segs || f->dir[0].drops[0].site || f->dir[1].drops[0].site;
+		bool closed = (f->end[0].closed || !f->end[0].pid) &&
+			      (f->end[1].closed || !f->end[1].pid);
+		bool evidence = f->dir[0].segs || f->dir[1].segs || f->dir[0].drops[0].site ||
+				f->dir[1].drops[0].site;
 
 		if (!closed || evidence)
 			continue;
@@ -150,8 +151,8 @@ unfit:
 }
 
 /* The event's own end: where its process and its interface are. */
-static void end_learn(struct ft_diag *d, struct fend *e, const uint8_t ip[16], const struct ft_hdr *ev,
-		      const struct ft_attr *attr)
+static void end_learn(struct ft_diag *d, struct fend *e, const uint8_t ip[16],
+		      const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	struct place *p;
 
@@ -172,10 +173,11 @@ static void end_learn(struct ft_diag *d, struct fend *e, const uint8_t ip[16], c
 }
 
 /*
- * The connection of an event; *src is the index of the end that saddr and sport name. A net.drop tells nothing
- * of the ends' places: it can be anywhere on the way.
+ * The connection of an event; *src is the index of the end that saddr and sport name. A net.drop
+ * tells nothing of the ends' places: it can be anywhere on the way.
  */
-struct flow *flow_of(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr, bool *src)
+struct flow *flow_of(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr,
+		     bool *src)
 {
 	const struct ft_kind_info *k = ft_kind(ev->kind);
 	struct endpoint s, t;
@@ -359,7 +361,8 @@ static void pair_add_drops(struct pair *p, const struct dir *dir)
 	for (size_t i = 0; i < ARRAY_SIZE(dir->drops) && dir->drops[i].site; i++) {
 		size_t k = 0;
 
-		while (k < ARRAY_SIZE(p->drops) - 1 && p->drops[k].site && p->drops[k].site != dir->drops[i].site)
+		while (k < ARRAY_SIZE(p->drops) - 1 && p->drops[k].site &&
+		       p->drops[k].site != dir->drops[i].site)
 			k++;
 		p->drops[k].site = dir->drops[i].site;
 		p->drops[k].packets += dir->drops[i].packets;
@@ -413,8 +416,7 @@ bool place_touches(const struct pair *p, const struct place *x)
 	do {                                                                                       \
 		struct type *e_, *next_;                                                           \
                                                                                                    \
-		HASH_ITER(hh, head, e_, next_)                                                     \
-		{                                                                                  \
+		HASH_ITER(hh, head, e_, next_) {                                                   \
 			HASH_DEL(head, e_);                                                        \
 			free(e_);                                                                  \
 		}                                                                                  \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /*
- * Lossy links. A retransmission says that a packet of this direction was lost somewhere between two places, not
- * where. A drop says where. So first the drops explain what they can, then one place that all the rest crosses,
- * and what is left is a path that cannot be told apart further.
+ * Lossy links. A retransmission says that a packet of this direction was lost somewhere between
+ * two places, not where. A drop says where. So first the drops explain what they can, then one
+ * place that all the rest crosses, and what is left is a path that cannot be told apart further.
  */
 #include "diagnose/internal.h"
 
@@ -44,15 +44,41 @@ void loss_retransmit(struct ft_diag *d, const struct ft_hdr *ev, const struct ft
 	d->dirty = true;
 }
 
-/* What the stack drops by design, or as the consequence of a loss elsewhere: duplicates, late and closed ones. */
+/*
+ * What the stack drops by design, or as the consequence of a loss elsewhere: duplicates, late and
+ * closed ones.
+ */
 static bool drop_is_ordinary(const struct ft_ev_net_drop *e)
 {
 	static const char *const ordinary[] = {
-		"NO_SOCKET", "OTHERHOST", "UNHANDLED_PROTO", "IP_NOPROTO", "TCP_OLD_DATA", "TCP_OLD_ACK", "TCP_OLD_SEQUENCE",
-		"TCP_FLAGS", "TCP_RESET", "TCP_CLOSE", "TCP_LISTEN_OVERFLOW", "TCP_TOO_OLD_ACK", "TCP_ACK_UNSENT_DATA",
-		"TCP_INVALID_SEQUENCE", "TCP_INVALID_SYN", "TCP_FASTOPEN", "TCP_RFC7323_PAWS", "TCP_RFC7323_PAWS_ACK",
-		"TCP_RFC7323_TW_PAWS", "TCP_OVERWINDOW", "TCP_ZEROWINDOW", "TCP_ABORT_ON_DATA", "TCP_OFOMERGE", "TCP_OFO_DROP",
-		"SOCKET_CLOSE", "SKB_CONSUMED", "CONSUMED", "IPV6DISABLED",
+		"NO_SOCKET",
+		"OTHERHOST",
+		"UNHANDLED_PROTO",
+		"IP_NOPROTO",
+		"TCP_OLD_DATA",
+		"TCP_OLD_ACK",
+		"TCP_OLD_SEQUENCE",
+		"TCP_FLAGS",
+		"TCP_RESET",
+		"TCP_CLOSE",
+		"TCP_LISTEN_OVERFLOW",
+		"TCP_TOO_OLD_ACK",
+		"TCP_ACK_UNSENT_DATA",
+		"TCP_INVALID_SEQUENCE",
+		"TCP_INVALID_SYN",
+		"TCP_FASTOPEN",
+		"TCP_RFC7323_PAWS",
+		"TCP_RFC7323_PAWS_ACK",
+		"TCP_RFC7323_TW_PAWS",
+		"TCP_OVERWINDOW",
+		"TCP_ZEROWINDOW",
+		"TCP_ABORT_ON_DATA",
+		"TCP_OFOMERGE",
+		"TCP_OFO_DROP",
+		"SOCKET_CLOSE",
+		"SKB_CONSUMED",
+		"CONSUMED",
+		"IPV6DISABLED",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ordinary); i++)
@@ -67,7 +93,8 @@ static void site_reason(struct site *s, const struct ft_ev_net_drop *e)
 	size_t i = 0;
 
 	ft_str_copy(&e->h, e->reason, name, sizeof(name));
-	while (i < ARRAY_SIZE(s->reasons) - 1 && s->reasons[i].packets && strcmp(s->reasons[i].name, name) != 0)
+	while (i < ARRAY_SIZE(s->reasons) - 1 && s->reasons[i].packets &&
+	       strcmp(s->reasons[i].name, name) != 0)
 		i++;
 	if (s->reasons[i].packets && strcmp(s->reasons[i].name, name) != 0)
 		ft_fmt(s->reasons[i].name, "others");
@@ -160,10 +187,11 @@ static struct place *site_place(const struct ft_diag *d, const struct site *s)
 }
 
 /*
- * An interface on the way (a switch port): the place that every packet dropped there goes to or comes from. With
- * one pair only both its ends would do: then *other is the second.
+ * An interface on the way (a switch port): the place that every packet dropped there goes to or
+ * comes from. With one pair only both its ends would do: then *other is the second.
  */
-static struct place *site_behind(const struct ft_diag *d, const struct site *s, struct place **other)
+static struct place *site_behind(const struct ft_diag *d, const struct site *s,
+				 struct place **other)
 {
 	struct place *cand[2] = {};
 	bool any = false;
@@ -192,7 +220,8 @@ static struct place *site_behind(const struct ft_diag *d, const struct site *s, 
 static void cover(struct finding *f, struct pair *p)
 {
 	p->covered = true;
-	f->since_ns = f->since_ns && p->first_ns ? MIN(f->since_ns, p->first_ns) : MAX(f->since_ns, p->first_ns);
+	f->since_ns = f->since_ns && p->first_ns ? MIN(f->since_ns, p->first_ns)
+						 : MAX(f->since_ns, p->first_ns);
 	f->last_ns = MAX(f->last_ns, p->last_ns);
 	if (f->ncover < COVER_MAX) {
 		f->cover[f->ncover].src = p->key.src;
@@ -256,7 +285,8 @@ static void evidence_pairs(const struct ft_diag *d, struct finding *f)
 			continue;
 		place_short(p->key.src, src, sizeof(src));
 		place_short(p->key.dst, dst, sizeof(dst));
-		lines_add(&f->evidence, "%s -> %s: %llu segments sent again in %u of %u connections%s", src, dst,
+		lines_add(&f->evidence,
+			  "%s -> %s: %llu segments sent again in %u of %u connections%s", src, dst,
 			  (unsigned long long)p->segs, p->lossy_flows, p->flows,
 			  p->segs == p->syn_segs ? " (all SYN: no connection is made)" : "");
 	}
@@ -270,9 +300,11 @@ static void evidence_site(struct finding *f, const struct site *s)
 	char where[64] = "";
 
 	ft_fmt(where, "%.16s (netns %u)", s->key.ifname[0] ? s->key.ifname : "?", s->key.netns);
-	lines_add(&f->evidence, "%s: %llu %s packets dropped, %s%s%s%s", where, (unsigned long long)s->packets, way,
+	lines_add(&f->evidence, "%s: %llu %s packets dropped, %s%s%s%s", where,
+		  (unsigned long long)s->packets, way,
 		  s->reasons[0].name[0] ? s->reasons[0].name : "reason unknown",
-		  s->reasons[1].packets ? " and others" : "", s->symbol[0] ? " in " : "", s->symbol);
+		  s->reasons[1].packets ? " and others" : "", s->symbol[0] ? " in " : "",
+		  s->symbol);
 	for (size_t i = 0; i < ARRAY_SIZE(s->reasons) && s->reasons[i].packets; i++) {
 		const char *hint = reason_hint(s->reasons[i].name);
 
@@ -310,8 +342,10 @@ static void clean_flows(const struct ft_diag *d, struct finding *f)
 		flows += p->flows;
 	}
 	if (f->y && flows)
-		lines_add(&f->evidence, "their %u other directions (%u connections) are clean; how much they carry is not known",
-			  pairs, flows);
+		lines_add(
+			&f->evidence,
+			"their %u other directions (%u connections) are clean; how much they carry is not known",
+			pairs, flows);
 }
 
 static void remote_next(const struct ft_diag *d, struct finding *f, const struct place *p)
@@ -322,9 +356,13 @@ static void remote_next(const struct ft_diag *d, struct finding *f, const struct
 		return;
 	ip_name(p->key.ip, ip);
 	if (d->job[0])
-		lines_add(&f->next, "the far end is not traced here: ssh %s sudo fabrictrace --cgroup job_%s -d 30", ip, d->job);
+		lines_add(
+			&f->next,
+			"the far end is not traced here: ssh %s sudo fabrictrace --cgroup job_%s -d 30",
+			ip, d->job);
 	else
-		lines_add(&f->next, "the far end is not traced here: ssh %s sudo fabrictrace -a -d 30", ip);
+		lines_add(&f->next,
+			  "the far end is not traced here: ssh %s sudo fabrictrace -a -d 30", ip);
 }
 
 static void link_next(const struct ft_diag *d, struct finding *f)
@@ -333,9 +371,11 @@ static void link_next(const struct ft_diag *d, struct finding *f)
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
 		remote_next(d, f, ends[i]);
-		if (ends[i] && ends[i]->local && ends[i]->key.ifname[0] && strcmp(ends[i]->key.ifname, "lo") != 0)
-			lines_add(&f->next, "errors and discards: nsenter -t %u -n ethtool -S %.16s", ends[i]->pid,
-				  ends[i]->key.ifname);
+		if (ends[i] && ends[i]->local && ends[i]->key.ifname[0] &&
+		    strcmp(ends[i]->key.ifname, "lo") != 0)
+			lines_add(&f->next,
+				  "errors and discards: nsenter -t %u -n ethtool -S %.16s",
+				  ends[i]->pid, ends[i]->key.ifname);
 	}
 }
 
@@ -345,16 +385,18 @@ static void loss_finish(struct ft_diag *d, struct finding *f)
 	struct sums s = cover_sums(d, f);
 	double seconds = (f->last_ns - f->since_ns) / 1e9;
 
-	ft_fmt(f->text, "%s: %llu segments sent again in %llu of %llu connections that cross it", f->object,
-	       (unsigned long long)s.segs, (unsigned long long)s.lossy_flows, (unsigned long long)s.flows);
+	ft_fmt(f->text, "%s: %llu segments sent again in %llu of %llu connections that cross it",
+	       f->object, (unsigned long long)s.segs, (unsigned long long)s.lossy_flows,
+	       (unsigned long long)s.flows);
 	if (!s.segs) {
 		ft_fmt(f->text, "%s: packets dropped", f->object);
 		ft_fmt(f->why, "packets were dropped, but no retransmission goes with them%s",
-		       d->watch[FT_KIND_tcp_retransmit] == WATCH_OFF ? " (they are not watched)" : "");
+		       d->watch[FT_KIND_tcp_retransmit] == WATCH_OFF ? " (they are not watched)"
+								     : "");
 		f->confidence = 1;
 	} else {
-		ft_fmt(f->cost, "%llu segments (%.1f MB) sent again in %.1f s", (unsigned long long)s.segs, s.bytes / 1e6,
-		       seconds);
+		ft_fmt(f->cost, "%llu segments (%.1f MB) sent again in %.1f s",
+		       (unsigned long long)s.segs, s.bytes / 1e6, seconds);
 	}
 	evidence_pairs(d, f);
 	clean_flows(d, f);
@@ -362,7 +404,10 @@ static void loss_finish(struct ft_diag *d, struct finding *f)
 	finding_submit(d, f);
 }
 
-/* Does the loss at the site explain this pair? One dropped GSO packet is up to 64 segments sent again. */
+/*
+ * Does the loss at the site explain this pair? One dropped GSO packet is up to 64 segments sent
+ * again.
+ */
 static bool site_explains(const struct site *s, const struct place *owner, const struct pair *p)
 {
 	uint64_t n = drops_at(p, s);
@@ -376,7 +421,8 @@ static bool site_explains(const struct site *s, const struct place *owner, const
 }
 
 /* A finding for the place may be there already, from another interface of the same path. */
-static struct finding *finding_for(struct finding *list, size_t *n, size_t max, struct place *x, struct place *y)
+static struct finding *finding_for(struct finding *list, size_t *n, size_t max, struct place *x,
+				   struct place *y)
 {
 	for (size_t i = 0; i < *n; i++)
 		if (list[i].x == x && list[i].y == y)
@@ -387,36 +433,65 @@ static struct finding *finding_for(struct finding *list, size_t *n, size_t max, 
 	return &list[(*n)++];
 }
 
-static void judge_site(struct ft_diag *d, struct site *s, struct finding *list, size_t *n, size_t max)
+/* Of two ends that are both possible the one that is known to drop packets anyway. */
+static void prefer_known(const struct finding *list, size_t n, struct place **x, struct place **y)
 {
-	struct place *own = site_place(d, s), *other = NULL, *x = own;
-	struct finding *f;
-	char at[48] = "";
+	for (size_t i = 0; i < n && *y; i++) {
+		if (list[i].y || (list[i].x != *x && list[i].x != *y))
+			continue;
+		*x = list[i].x;
+		*y = NULL;
+	}
+}
+
+static uint64_t site_matched(const struct ft_diag *d, const struct site *s)
+{
 	uint64_t matched = s->owned;
 
 	for (size_t i = 0; i < d->npairs; i++)
 		matched += drops_at(&d->pairs[i], s);
-	if (matched < DROPS_MIN)
-		return;
-	if (!x)
-		x = site_behind(d, s, &other);
-	f = x ? finding_for(list, n, max, x, other) : NULL;
-	if (!f)
-		return;
-	f->confidence = MAX(f->confidence, other || matched < 2 * LOSS_SEGS ? 2 : 3);
+	return matched;
+}
+
+static void site_finding(struct ft_diag *d, const struct site *s, struct finding *f, bool own)
+{
+	uint64_t matched = site_matched(d, s);
+	char at[48] = "";
+
+	f->confidence = MAX(f->confidence, f->y || matched < 2 * LOSS_SEGS ? 2 : 3);
 	if (own)
 		ft_fmt(f->why, "the drops were seen at this interface itself");
 	else if (!f->why[0])
-		ft_fmt(f->why, "every packet dropped at %.16s goes to or comes from %s", s->key.ifname,
-		       other ? "these two" : "it");
-	if (other)
+		ft_fmt(f->why, "every packet dropped at %.16s goes to or comes from %s",
+		       s->key.ifname, f->y ? "these two" : "it");
+	if (f->y)
 		ft_fmt(at, ", at %.16s", s->key.ifname);
 	object_of(f, at);
 	evidence_site(f, s);
 	for (size_t i = 0; i < d->npairs; i++)
-		if (is_lossy(&d->pairs[i]) && !d->pairs[i].covered && site_explains(s, x, &d->pairs[i]))
+		if (is_lossy(&d->pairs[i]) && !d->pairs[i].covered &&
+		    site_explains(s, f->x, &d->pairs[i]))
 			cover(f, &d->pairs[i]);
-	finding_ranks(f, x->ranks, x->nranks);
+	finding_ranks(f, f->x->ranks, f->x->nranks);
+}
+
+/* First the ranks' own interfaces, then those on the way. */
+static void judge_sites(struct ft_diag *d, bool own, struct finding *list, size_t *n, size_t max)
+{
+	for (struct site *s = d->sites; s; s = s->hh.next) {
+		struct place *x = site_place(d, s), *y = NULL;
+		struct finding *f;
+
+		if (own != (x != NULL) || site_matched(d, s) < DROPS_MIN)
+			continue;
+		if (!own) {
+			x = site_behind(d, s, &y);
+			prefer_known(list, *n, &x, &y);
+		}
+		f = x ? finding_for(list, n, max, x, y) : NULL;
+		if (f)
+			site_finding(d, s, f, own);
+	}
 }
 
 /* --- without drops: one place that the lossy pairs have in common --- */
@@ -488,14 +563,18 @@ static void judge_common(struct ft_diag *d)
 
 	if (!f || !x)
 		return;
-	*f = (struct finding){ .rule = R_LOSS, .x = x, .confidence = total >= 4 * LOSS_SEGS ? 2 : 1 };
+	*f = (struct finding){ .rule = R_LOSS,
+			       .x = x,
+			       .confidence = total >= 4 * LOSS_SEGS ? 2 : 1 };
 	object_of(f, "");
 	for (size_t i = 0; i < d->npairs; i++)
-		if (is_lossy(&d->pairs[i]) && !d->pairs[i].covered && place_touches(&d->pairs[i], x))
+		if (is_lossy(&d->pairs[i]) && !d->pairs[i].covered &&
+		    place_touches(&d->pairs[i], x))
 			cover(f, &d->pairs[i]);
 	ft_fmt(f->why, "all paths that lose packets have it in common; %s",
-	       !x->local ? "what is dropped there cannot be seen from here" :
-	       d->watch[FT_KIND_net_drop] == WATCH_OFF ? "drops are not watched" : "no drop was seen at it");
+	       !x->local ? "what is dropped there cannot be seen from here"
+	       : d->watch[FT_KIND_net_drop] == WATCH_OFF ? "drops are not watched"
+							 : "no drop was seen at it");
 	loss_finish(d, f);
 }
 
@@ -535,10 +614,13 @@ static void judge_paths(struct ft_diag *d)
 		f = calloc(1, sizeof(*f));
 		if (!f)
 			return;
-		*f = (struct finding){ .rule = R_LOSS, .x = p->key.src, .y = p->key.dst,
+		*f = (struct finding){ .rule = R_LOSS,
+				       .x = p->key.src,
+				       .y = p->key.dst,
 				       .confidence = p->segs >= 4 * LOSS_SEGS ? 2 : 1 };
 		object_of(f, "");
-		ft_fmt(f->why, "one path only, and no drop was seen on it%s: nothing tells its ends apart",
+		ft_fmt(f->why,
+		       "one path only, and no drop was seen on it%s: nothing tells its ends apart",
 		       d->watch[FT_KIND_net_drop] == WATCH_OFF ? " (drops are not watched)" : "");
 		cover(f, p);
 		HASH_FIND(hh, d->pair_hash, &key, sizeof(key), back);
@@ -550,7 +632,10 @@ static void judge_paths(struct ft_diag *d)
 
 #define SITE_FINDINGS 16
 
-/* What crosses a link that was seen dropping is put down to it, where the drops themselves were not seen too. */
+/*
+ * What crosses a link that was seen dropping is put down to it, where the drops themselves were
+ * not seen too.
+ */
 static void adopt_rest(struct ft_diag *d, struct finding *list, size_t n)
 {
 	for (size_t i = 0; i < d->npairs; i++) {
@@ -569,7 +654,8 @@ static void adopt_rest(struct ft_diag *d, struct finding *list, size_t n)
 			continue;
 		place_short(p->key.src, src, sizeof(src));
 		place_short(p->key.dst, dst, sizeof(dst));
-		lines_add(&f->evidence, "%s -> %s crosses it as well, its drops were not seen", src, dst);
+		lines_add(&f->evidence, "%s -> %s crosses it as well, its drops were not seen", src,
+			  dst);
 		cover(f, p);
 	}
 }
@@ -582,8 +668,8 @@ void loss_judge(struct ft_diag *d)
 	pairs_make(d);
 	if (!list || !d->pairs)
 		return;
-	for (struct site *s = d->sites; s; s = s->hh.next)
-		judge_site(d, s, list, &n, SITE_FINDINGS);
+	judge_sites(d, true, list, &n, SITE_FINDINGS);
+	judge_sites(d, false, list, &n, SITE_FINDINGS);
 	adopt_rest(d, list, n);
 	for (size_t i = 0; i < n; i++)
 		loss_finish(d, &list[i]);

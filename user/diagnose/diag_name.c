@@ -66,7 +66,8 @@ void place_short(const struct place *p, char *out, size_t size)
 	} else if (p->pid) {
 		snprintf(out, size, "pid %u (%s)", p->pid, p->task);
 	} else {
-		snprintf(out, size, "%.16s (netns %u)", p->key.ifname[0] ? p->key.ifname : "?", p->key.netns);
+		snprintf(out, size, "%.16s (netns %u)", p->key.ifname[0] ? p->key.ifname : "?",
+			 p->key.netns);
 	}
 }
 
@@ -90,12 +91,15 @@ const char *signal_hint(int sig)
 		int sig;
 		const char *hint;
 	} hints[] = {
-		{ SIGKILL, "SIGKILL: the out-of-memory killer, the scheduler, or kill -9 (dmesg | grep -i oom)" },
+		{ SIGKILL,
+		  "SIGKILL: the out-of-memory killer, the scheduler, or kill -9 (dmesg | grep -i oom)" },
 		{ SIGTERM, "SIGTERM: somebody asked it to end (launcher, scheduler, kill)" },
 		{ SIGINT, "SIGINT: Ctrl-C or a launcher" },
 		{ SIGSEGV, "SIGSEGV: a crash in its own code or in a library (coredumpctl)" },
-		{ SIGABRT, "SIGABRT: an assertion or an uncaught exception; the log of the rank tells which" },
-		{ SIGBUS, "SIGBUS: /dev/shm is full, or memory failed (df /dev/shm; dmesg | grep -i mce)" },
+		{ SIGABRT,
+		  "SIGABRT: an assertion or an uncaught exception; the log of the rank tells which" },
+		{ SIGBUS,
+		  "SIGBUS: /dev/shm is full, or memory failed (df /dev/shm; dmesg | grep -i mce)" },
 		{ SIGFPE, "SIGFPE: a crash in its own code" },
 		{ SIGILL, "SIGILL: built for another CPU" },
 		{ SIGHUP, "SIGHUP: its terminal or its launcher went away" },
@@ -113,17 +117,21 @@ const char *reason_hint(const char *reason)
 	static const struct {
 		const char *reason, *hint;
 	} hints[] = {
-		{ "NETFILTER_DROP", "a firewall rule drops it: nft list ruleset; iptables-save -c" },
+		{ "NETFILTER_DROP",
+		  "a firewall rule drops it: nft list ruleset; iptables-save -c" },
 		{ "QDISC_DROP", "its transmit queue is full: tc -s qdisc show" },
 		{ "FULL_RING", "its ring is full: ethtool -S, ethtool -G" },
-		{ "CPU_BACKLOG", "the CPU's backlog is full: sysctl net.core.netdev_max_backlog; spread interrupts" },
-		{ "SOCKET_RCVBUFF", "the receiving process does not read fast enough: sysctl net.ipv4.tcp_rmem" },
+		{ "CPU_BACKLOG",
+		  "the CPU's backlog is full: sysctl net.core.netdev_max_backlog; spread interrupts" },
+		{ "SOCKET_RCVBUFF",
+		  "the receiving process does not read fast enough: sysctl net.ipv4.tcp_rmem" },
 		{ "SOCKET_BACKLOG", "the receiving process is too busy: sysctl net.ipv4.tcp_rmem" },
 		{ "PROTO_MEM", "TCP memory is used up: sysctl net.ipv4.tcp_mem" },
 		{ "TCP_CSUM", "checksum errors: cable, NIC or offload" },
 		{ "IP_CSUM", "checksum errors: cable, NIC or offload" },
 		{ "PKT_TOO_SMALL", "damaged packets: cable or NIC" },
-		{ "PKT_TOO_BIG", "larger than the MTU: compare the MTU of both ends and the switch" },
+		{ "PKT_TOO_BIG",
+		  "larger than the MTU: compare the MTU of both ends and the switch" },
 		{ "DEV_READY", "the interface was not up" },
 		{ "NOMEM", "no memory for packets" },
 		{ "XDP", "an XDP program drops it: ip link show" },

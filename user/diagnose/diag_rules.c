@@ -5,43 +5,101 @@
 #include "diagnose/internal.h"
 
 const struct rule rules[R_MAX] = {
-	[R_DIED] = { .kind = "rank-died", .title = "rank died", .weight = 80, .settle_ns = UINT64_MAX / 2,
-		     .watch = "proc.exit", .clean = "dead rank",
-		     .next = { "read the log of that rank; restart the job without that GPU or node if it happens again" } },
-	[R_TX_TIMEOUT] = { .kind = "tx-timeout", .title = "transmit queue hung", .weight = 70,
-			   .settle_ns = 300 * NSEC_PER_SEC, .watch = "net.tx_timeout",
-			   .clean = "hung transmit queue",
-			   .next = { "dmesg | grep -i 'transmit queue'; driver and firmware of the NIC",
-				     "drain the node; restart the job without it" } },
-	[R_LINK_DOWN] = { .kind = "link-down", .title = "link lost its carrier", .weight = 70,
-			  .settle_ns = 300 * NSEC_PER_SEC, .watch = "net.link", .clean = "carrier loss",
-			  .next = { "check cable, transceiver and switch port: ethtool -m; the switch's log",
-				    "drain the node if it happens again" } },
-	[R_LINK_SPEED] = { .kind = "link-slow", .title = "link runs slower than before", .weight = 60,
-			   .settle_ns = 300 * NSEC_PER_SEC, .watch = "net.link", .clean = "slower link",
-			   .next = { "check cable and switch port: ethtool; the switch's log" } },
-	[R_LOSS] = { .kind = "lossy-link", .title = "link loses packets", .weight = 50,
-		     .settle_ns = 60 * NSEC_PER_SEC, .watch = "tcp.retransmit", .clean = "packet loss",
-		     .next = { "check cable, transceiver and switch port of that link; drain the node if it stays" } },
-	[R_RESET] = { .kind = "tcp-reset", .title = "connections were reset", .weight = 40,
-		      .settle_ns = 60 * NSEC_PER_SEC, .watch = "tcp.reset", .clean = "reset connections",
-		      .next = { "look for a firewall or load balancer with an idle time-out between the two",
-				"read the logs of both ranks at that time" } },
-	[R_NCCL] = { .kind = "nccl-error", .title = "NCCL call failed", .weight = 30,
-		     .settle_ns = 300 * NSEC_PER_SEC, .watch = "nccl.comm", .clean = "failed NCCL init",
-		     .next = { "run the rank with NCCL_DEBUG=WARN for NCCL's own words" } },
+	[R_DIED] = {
+		.kind = "rank-died",
+		.title = "rank died",
+		.weight = 80,
+		.settle_ns = UINT64_MAX / 2,
+		.watch = "proc.exit",
+		.clean = "dead rank",
+		.next = {
+			"read the log of that rank; if it happens again, leave out that GPU or node",
+		},
+	},
+	[R_TX_TIMEOUT] = {
+		.kind = "tx-timeout",
+		.title = "transmit queue hung",
+		.weight = 70,
+		.settle_ns = 300 * NSEC_PER_SEC,
+		.watch = "net.tx_timeout",
+		.clean = "hung transmit queue",
+		.next = {
+			"dmesg | grep -i 'transmit queue'; driver and firmware of the NIC",
+			"drain the node; restart the job without it",
+		},
+	},
+	[R_LINK_DOWN] = {
+		.kind = "link-down",
+		.title = "link lost its carrier",
+		.weight = 70,
+		.settle_ns = 300 * NSEC_PER_SEC,
+		.watch = "net.link",
+		.clean = "carrier loss",
+		.next = {
+			"check cable, transceiver and switch port: ethtool -m; the switch's log",
+			"drain the node if it happens again",
+		},
+	},
+	[R_LINK_SPEED] = {
+		.kind = "link-slow",
+		.title = "link runs slower than before",
+		.weight = 60,
+		.settle_ns = 300 * NSEC_PER_SEC,
+		.watch = "net.link",
+		.clean = "slower link",
+		.next = {
+			"check cable and switch port: ethtool; the switch's log",
+		},
+	},
+	[R_LOSS] = {
+		.kind = "lossy-link",
+		.title = "link loses packets",
+		.weight = 50,
+		.settle_ns = 60 * NSEC_PER_SEC,
+		.watch = "tcp.retransmit",
+		.clean = "packet loss",
+		.next = {
+			"check cable, transceiver and switch port of that link; drain the node if it stays",
+		},
+	},
+	[R_RESET] = {
+		.kind = "tcp-reset",
+		.title = "connections were reset",
+		.weight = 40,
+		.settle_ns = 60 * NSEC_PER_SEC,
+		.watch = "tcp.reset",
+		.clean = "reset connections",
+		.next = {
+			"look for a firewall or load balancer with an idle time-out between the two",
+			"read the logs of both ranks at that time",
+		},
+	},
+	[R_NCCL] = {
+		.kind = "nccl-error",
+		.title = "NCCL call failed",
+		.weight = 30,
+		.settle_ns = 300 * NSEC_PER_SEC,
+		.watch = "nccl.comm",
+		.clean = "failed NCCL init",
+		.next = {
+			"run the rank with NCCL_DEBUG=WARN for NCCL's own words",
+		},
+	},
 };
 
 /* --- interfaces --- */
 
-static void finding_place(struct finding *f, enum rule_id rule, const struct ft_hdr *ev, struct place *p)
+static void finding_place(struct finding *f, enum rule_id rule, const struct ft_hdr *ev,
+			  struct place *p)
 {
 	*f = (struct finding){ .rule = rule, .x = p, .since_ns = ev->ts_ns, .last_ns = ev->ts_ns };
 	place_name(p, f->object, sizeof(f->object));
 	finding_ranks(f, p->ranks, p->nranks);
 	f->confidence = p->nranks ? 3 : 1;
-	ft_fmt(f->why, p->nranks ? "the kernel reported it for this interface" :
-				   "the kernel reported it, but no socket of a rank is known to use this interface");
+	ft_fmt(f->why,
+	       p->nranks
+		       ? "the kernel reported it for this interface"
+		       : "the kernel reported it, but no socket of a rank is known to use this interface");
 }
 
 static bool all_ended(const struct ft_diag *d)
@@ -75,7 +133,9 @@ static void link_down(struct ft_diag *d, const struct ft_ev_net_link *e, struct 
 	f->last_ns = p->down_last_ns;
 	ft_fmt(f->text, "%s: carrier lost %u times", f->object, p->downs);
 	lines_add(&f->evidence, "carrier lost %u times while watched; carrier now: %s", p->downs,
-		  e->carrier == 1 ? "yes" : e->carrier == 0 ? "no" : "unknown");
+		  e->carrier == 1   ? "yes"
+		  : e->carrier == 0 ? "no"
+				    : "unknown");
 	if (e->carrier_down_count != FT_NONE_U32)
 		lines_add(&f->evidence, "carrier losses since boot: %u", e->carrier_down_count);
 	finding_submit(d, f);
@@ -136,17 +196,22 @@ static bool same_label(const struct ft_attr_rank *a, const struct ft_attr_rank *
 void rule_exit(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_proc_exit *e = (const void *)ev;
-	bool bad = (e->signal != FT_NONE_S32 && e->signal) || (e->exit_code != FT_NONE_S32 && e->exit_code);
+	bool bad = (e->signal != FT_NONE_S32 && e->signal) ||
+		   (e->exit_code != FT_NONE_S32 && e->exit_code);
 	struct death *x = &d->deaths[d->ndeaths];
 
 	if (!bad || !attr->nranks || d->ndeaths == DEATHS_MAX)
 		return;
 	/* A wrapper that ends with its rank's status is not another death. */
 	for (size_t i = 0; i < d->ndeaths; i++)
-		if (same_label(&d->deaths[i].rank, &attr->ranks[0]) && ev->ts_ns - d->deaths[i].ns < GRACE_NS)
+		if (same_label(&d->deaths[i].rank, &attr->ranks[0]) &&
+		    ev->ts_ns - d->deaths[i].ns < GRACE_NS)
 			return;
-	*x = (struct death){ .pid = ev->pid, .ns = ev->ts_ns, .code = e->exit_code,
-			     .sig = e->signal == 0 ? FT_NONE_S32 : e->signal, .rank = attr->ranks[0] };
+	*x = (struct death){ .pid = ev->pid,
+			     .ns = ev->ts_ns,
+			     .code = e->exit_code,
+			     .sig = e->signal == 0 ? FT_NONE_S32 : e->signal,
+			     .rank = attr->ranks[0] };
 	ft_fmt(x->task, "%.*s", (int)sizeof(ev->task), ev->task);
 	d->ndeaths++;
 }
@@ -214,16 +279,20 @@ static void death_finding(struct ft_diag *d, const struct death *x)
 		ft_buf_puts(&who, "a rank whose number is not known");
 	ft_fmt(f->object, "%s (pid %u, %s)", who.s ? who.s : "a rank", x->pid, x->task);
 	ft_fmt(f->text, "%.150s: %s", f->object, how);
-	lines_add(&f->evidence, "%s; it was the first of %zu ranks here to end, %zu went on", how, others + 1, alive);
-	ft_fmt(f->why, alive || !others ? "the kernel reported its end while the others went on" :
-					  "it ended first, the others followed within 2 s");
+	lines_add(&f->evidence, "%s; it was the first of %zu ranks here to end, %zu went on", how,
+		  others + 1, alive);
+	ft_fmt(f->why, alive || !others ? "the kernel reported its end while the others went on"
+					: "it ended first, the others followed within 2 s");
 	if (x->sig != FT_NONE_S32 && signal_hint(x->sig))
 		lines_add(&f->next, "%s", signal_hint(x->sig));
 	finding_ranks(f, &x->rank, 1);
 	finding_submit(d, f);
 }
 
-/* Only the first death is a cause: the launcher ends the others, or they fail on the lost connection. */
+/*
+ * Only the first death is a cause: the launcher ends the others, or they fail on the lost
+ * connection.
+ */
 void deaths_judge(struct ft_diag *d, bool final)
 {
 	struct death *x = d->deaths;
@@ -245,7 +314,8 @@ void rule_reset(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr
 	bool src;
 
 	/* A refused or half-closed connection ends so every day; an established one does not. */
-	if ((e->tcp_state != 1 && e->tcp_state != 8 && e->tcp_state != FT_NONE_U8) || !attr->nranks) {
+	if ((e->tcp_state != 1 && e->tcp_state != 8 && e->tcp_state != FT_NONE_U8) ||
+	    !attr->nranks) {
 		d->resets_ordinary++;
 		return;
 	}
@@ -253,8 +323,10 @@ void rule_reset(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr
 	if (!f || f->reset || d->nresets == RESETS_MAX)
 		return;
 	f->reset = true;
-	*r = (struct reset){ .a = end_place(d, f, src), .b = end_place(d, f, !src),
-			     .pid = { f->end[src].pid, f->end[!src].pid }, .ns = ev->ts_ns };
+	*r = (struct reset){ .a = end_place(d, f, src),
+			     .b = end_place(d, f, !src),
+			     .pid = { f->end[src].pid, f->end[!src].pid },
+			     .ns = ev->ts_ns };
 	d->nresets++;
 }
 
@@ -275,11 +347,16 @@ static void reset_finding(struct ft_diag *d, const struct reset *r)
 
 	if (!f || !r->a || !r->b)
 		return;
-	if (first->nranks && second->nranks && rank_number(first->ranks) > rank_number(second->ranks)) {
+	if (first->nranks && second->nranks &&
+	    rank_number(first->ranks) > rank_number(second->ranks)) {
 		first = r->b;
 		second = r->a;
 	}
-	*f = (struct finding){ .rule = R_RESET, .x = r->a, .y = r->b, .since_ns = r->ns, .last_ns = r->ns,
+	*f = (struct finding){ .rule = R_RESET,
+			       .x = r->a,
+			       .y = r->b,
+			       .since_ns = r->ns,
+			       .last_ns = r->ns,
 			       .confidence = 2 };
 	for (size_t i = 0; i < d->nresets; i++) {
 		const struct reset *o = &d->resets[i];
@@ -329,15 +406,19 @@ void rule_nccl(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return;
-	*f = (struct finding){ .rule = R_NCCL, .since_ns = ev->ts_ns, .last_ns = ev->ts_ns, .pid = ev->pid,
+	*f = (struct finding){ .rule = R_NCCL,
+			       .since_ns = ev->ts_ns,
+			       .last_ns = ev->ts_ns,
+			       .pid = ev->pid,
 			       .confidence = 2 };
 	ranks_name(&who, attr->ranks, attr->nranks, false);
 	if (!who.len && e->rank >= 0)
 		ft_buf_printf(&who, "rank %d", e->rank);
-	ft_fmt(f->object, "nccl%s in %s%spid %u (%.16s)", ft_name_of(&ft_format_nccl_op, e->op), who.s ? who.s : "",
-	       who.len ? ", " : "", ev->pid, ev->task);
+	ft_fmt(f->object, "nccl%s in %s%spid %u (%.16s)", ft_name_of(&ft_format_nccl_op, e->op),
+	       who.s ? who.s : "", who.len ? ", " : "", ev->pid, ev->task);
 	ft_fmt(f->text, "%s: %s", f->object, ft_name_of(&ft_format_nccl_result, e->result));
-	lines_add(&f->evidence, "result %d: %s", e->result, ft_name_of(&ft_format_nccl_result, e->result));
+	lines_add(&f->evidence, "result %d: %s", e->result,
+		  ft_name_of(&ft_format_nccl_result, e->result));
 	ft_fmt(f->why, "NCCL returned it; why is in its log");
 	finding_ranks(f, attr->ranks, attr->nranks);
 	finding_submit(d, f);

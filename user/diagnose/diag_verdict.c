@@ -1,22 +1,34 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
-/* The answer: one cause or none, with what speaks for it, what was excluded, and what was not seen. */
+/*
+ * The answer: one cause or none, with what speaks for it, what was excluded, and what was not
+ * seen.
+ */
 #include "diagnose/internal.h"
 
 #define ANY_NS (24ull * 3600 * NSEC_PER_SEC)
 
-/* `by` explains `what` when it began before it, at most so long, at the same place where that matters. */
+/*
+ * `by` explains `what` when it began before it, at most so long, at the same place where that
+ * matters.
+ */
 static const struct {
 	enum rule_id by, what;
 	bool same_place;
 	uint64_t within_ns;
 } explains[] = {
-	{ R_LINK_DOWN, R_LOSS, true, 60 * NSEC_PER_SEC },    { R_LINK_DOWN, R_RESET, true, 300 * NSEC_PER_SEC },
-	{ R_LINK_DOWN, R_DIED, false, 3600 * NSEC_PER_SEC }, { R_LINK_DOWN, R_NCCL, false, 3600 * NSEC_PER_SEC },
-	{ R_TX_TIMEOUT, R_LOSS, true, 60 * NSEC_PER_SEC },   { R_TX_TIMEOUT, R_RESET, true, 300 * NSEC_PER_SEC },
-	{ R_TX_TIMEOUT, R_LINK_DOWN, true, 60 * NSEC_PER_SEC }, { R_TX_TIMEOUT, R_DIED, false, 3600 * NSEC_PER_SEC },
+	{ R_LINK_DOWN, R_LOSS, true, 60 * NSEC_PER_SEC },
+	{ R_LINK_DOWN, R_RESET, true, 300 * NSEC_PER_SEC },
+	{ R_LINK_DOWN, R_DIED, false, 3600 * NSEC_PER_SEC },
+	{ R_LINK_DOWN, R_NCCL, false, 3600 * NSEC_PER_SEC },
+	{ R_TX_TIMEOUT, R_LOSS, true, 60 * NSEC_PER_SEC },
+	{ R_TX_TIMEOUT, R_RESET, true, 300 * NSEC_PER_SEC },
+	{ R_TX_TIMEOUT, R_LINK_DOWN, true, 60 * NSEC_PER_SEC },
+	{ R_TX_TIMEOUT, R_DIED, false, 3600 * NSEC_PER_SEC },
 	{ R_LINK_DOWN, R_LINK_SPEED, true, 300 * NSEC_PER_SEC },
-	{ R_DIED, R_RESET, false, ANY_NS },		     { R_DIED, R_NCCL, false, ANY_NS },
-	{ R_DIED, R_LOSS, false, ANY_NS },		     { R_LOSS, R_RESET, true, ANY_NS },
+	{ R_DIED, R_RESET, false, ANY_NS },
+	{ R_DIED, R_NCCL, false, ANY_NS },
+	{ R_DIED, R_LOSS, false, ANY_NS },
+	{ R_LOSS, R_RESET, true, ANY_NS },
 	{ R_RESET, R_NCCL, false, ANY_NS },
 };
 
@@ -33,7 +45,10 @@ static bool share_place(const struct finding *a, const struct finding *b)
 	return false;
 }
 
-/* Retransmissions are noticed up to a timeout after the packet was sent, or before the link's state is. */
+/*
+ * Retransmissions are noticed up to a timeout after the packet was sent, or before the link's
+ * state is.
+ */
 #define SLACK_NS (2 * NSEC_PER_SEC)
 
 static bool explained(const struct finding *f, const struct finding *by)
@@ -137,10 +152,13 @@ static void put_evidence(const struct ft_diag *d, struct list *l, const struct i
 	for (size_t i = 0; i < in->f.evidence.n; i++)
 		list_add(l, in->f.evidence.s[i]);
 	if (in->f.rule != R_DIED)
-		list_addf(l, in->open ? "still open: last seen %.1f s before this verdict" :
-					"settled: last seen %.1f s before this verdict", age / 1e9);
+		list_addf(l,
+			  in->open ? "still open: last seen %.1f s before this verdict"
+				   : "settled: last seen %.1f s before this verdict",
+			  age / 1e9);
 	if (in->f.why[0])
-		list_addf(l, "confidence %s: %s", confidence_words[in->f.confidence & 3], in->f.why);
+		list_addf(l, "confidence %s: %s", confidence_words[in->f.confidence & 3],
+			  in->f.why);
 	for (size_t i = 0; i < d->nincidents; i++) {
 		const struct incident *o = &d->incidents[i];
 		const struct finding *by;
@@ -176,8 +194,10 @@ static void put_noise(const struct ft_diag *d, struct list *l)
 			continue;
 		place_short(p->key.src, src, sizeof(src));
 		place_short(p->key.dst, dst, sizeof(dst));
-		list_addf(l, "%s -> %s: %llu segments sent again, at most %llu in a minute: what a busy network has", src,
-			  dst, (unsigned long long)p->segs, (unsigned long long)p->peak);
+		list_addf(
+			l,
+			"%s -> %s: %llu segments sent again, at most %llu in a minute: what a busy network has",
+			src, dst, (unsigned long long)p->segs, (unsigned long long)p->peak);
 		shown++;
 	}
 }
@@ -186,7 +206,8 @@ static void put_checked(const struct ft_diag *d, struct list *l)
 {
 	size_t alive, ranks = ranks_known(d, &alive);
 
-	list_addf(l, "%u processes, %zu ranks, %u TCP connections, %llu interfaces watched for %.0f s",
+	list_addf(l,
+		  "%u processes, %zu ranks, %u TCP connections, %llu interfaces watched for %.0f s",
 		  HASH_COUNT(d->procs), ranks, HASH_COUNT(d->flows), (unsigned long long)d->netdevs,
 		  (d->now_ns - d->start_ns) / 1e9);
 	put_noise(d, l);
@@ -221,8 +242,10 @@ static void clean_loss(const struct ft_diag *d, struct list *l, bool other)
 		flows += d->pairs[i].flows;
 	}
 	if (pairs)
-		list_addf(l, "packet loss on %s links: 0 segments sent again in %u connections, %u directions", 
-			  other ? "other" : "these", flows, pairs);
+		list_addf(
+			l,
+			"packet loss on %s links: 0 segments sent again in %u connections, %u directions",
+			other ? "other" : "these", flows, pairs);
 	else if (!d->segs)
 		list_addf(l, "packet loss: 0 segments sent again (no connection is known)");
 }
@@ -234,11 +257,12 @@ static void clean_other(const struct ft_diag *d, struct list *l, enum rule_id ru
 	switch (rule) {
 	case R_DIED:
 		if (ranks)
-			list_addf(l, "%s: none (%zu of %zu still run, the others ended in order)", rules[rule].clean, alive,
-				  ranks);
+			list_addf(l, "%s: none (%zu of %zu still run, the others ended in order)",
+				  rules[rule].clean, alive, ranks);
 		break;
 	case R_LINK_DOWN:
-		list_addf(l, "%s: none on %llu interfaces", rules[rule].clean, (unsigned long long)d->netdevs);
+		list_addf(l, "%s: none on %llu interfaces", rules[rule].clean,
+			  (unsigned long long)d->netdevs);
 		break;
 	case R_RESET:
 		list_addf(l, "%s: none while both ends ran (%llu ordinary)", rules[rule].clean,
@@ -299,8 +323,11 @@ static void put_next(const struct ft_diag *d, struct list *l, const struct incid
 		list_add(l, "watch for longer, while the job is slow: fabrictrace -p PID -d 300");
 	}
 	if (d->job[0])
-		list_addf(l, "all nodes of the job: srun --jobid=%s --overlap --ntasks-per-node=1 sudo fabrictrace --cgroup "
-			  "job_%s -d 60", d->job, d->job);
+		list_addf(
+			l,
+			"all nodes of the job: srun --jobid=%s --overlap --ntasks-per-node=1 sudo fabrictrace --cgroup "
+			"job_%s -d 60",
+			d->job, d->job);
 	else
 		list_add(l, "on each other node of the job: sudo fabrictrace -a -d 60");
 	list_end(l);
@@ -320,26 +347,33 @@ static void put_hits(const struct ft_diag *d, struct list *l, const struct incid
 {
 	_cleanup_buf_ struct ft_buf b = {};
 	size_t alive, ranks = ranks_known(d, &alive);
+	int all = d->comm_size > 1 ? d->comm_size : d->world;
+	const char *of = d->comm_size > 1 ? "communicator" : "job";
 
 	ranks_name(&b, in->f.ranks, in->f.nranks, in->f.nranks == FT_ATTR_MAX);
 	if (b.len)
 		list_addf(l, "%s directly (%s)", b.s, how_hit[in->f.rule]);
 	else
 		list_add(l, "processes whose rank is not known (see evidence)");
-	if (in->f.rule == R_DIED && d->comm_size > 1)
-		list_addf(l, "all %d ranks of the communicator wait for it (inferred)", d->comm_size);
-	else if (d->comm_size > 1)
-		list_addf(l, "all %d ranks of the communicator: a collective is as slow as its slowest link (inferred)",
-			  d->comm_size);
+	if (all > 1 && in->f.rule == R_DIED)
+		list_addf(l, "all %d ranks of the %s wait for it (inferred)", all, of);
+	else if (all > 1)
+		list_addf(l,
+			  "all %d ranks of the %s: a collective is as slow as its slowest link "
+			  "(inferred)",
+			  all, of);
 	else if (ranks > 1)
-		list_addf(l, "the other ranks of the job: a collective is as slow as its slowest link (inferred; %zu ranks "
-			  "seen here)", ranks);
+		list_addf(l,
+			  "the other ranks of the job (%zu are seen here): a collective is as slow "
+			  "as its slowest link (inferred)",
+			  ranks);
 	list_end(l);
 }
 
 #define LIST(name, room) (&(struct list){ .rec = out, .field = &e->name, .left = room })
 
-void ft_diag_verdict(struct ft_diag *d, uint64_t now_ns, bool final, struct ft_rec *out, struct ft_attr *attr)
+void ft_diag_verdict(struct ft_diag *d, uint64_t now_ns, bool final, struct ft_rec *out,
+		     struct ft_attr *attr)
 {
 	const struct incident *in;
 	struct ft_ev_verdict *e;
@@ -354,15 +388,18 @@ void ft_diag_verdict(struct ft_diag *d, uint64_t now_ns, bool final, struct ft_r
 	e->confidence = in ? in->f.confidence : 0;
 	*attr = (struct ft_attr){};
 	if (in) {
-		incident_attr(&in->f, attr);
+		incident_attr(d, &in->f, attr);
 		e->since_ns = in->f.since_ns + d->opts.clock->offset_ns;
 		ft_rec_str(out, &e->cause__kind, rules[in->f.rule].kind);
 		ft_rec_str(out, &e->cause__object, in->f.object);
 		put_hits(d, LIST(hits, 400), in);
 		put_evidence(d, LIST(evidence, 1300), in);
 		ft_rec_str(out, &e->cost__value, in->f.cost[0] ? in->f.cost : "");
-		ft_rec_str(out, &e->cost__basis,
-			   in->f.cost[0] ? "counted by the kernel; the effect on the step time is not measured" : "");
+		ft_rec_str(
+			out, &e->cost__basis,
+			in->f.cost[0]
+				? "counted by the kernel; the effect on the step time is not measured"
+				: "");
 	} else {
 		put_checked(d, LIST(evidence, 1300));
 	}
@@ -385,12 +422,14 @@ void ft_diag_heartbeat(struct ft_diag *d, uint64_t now_ns, struct ft_rec *out, s
 
 		if (!in->open || in->merged)
 			continue;
-		ft_buf_printf(&b, "%s#%u %s: %s", open++ ? "; " : "open: ", in->id, rules[in->f.rule].title,
-			      in->f.object);
+		ft_buf_printf(&b, "%s#%u %s: %s", open++ ? "; " : "", in->id,
+			      rules[in->f.rule].title, in->f.object);
 	}
 	if (!open)
-		ft_buf_printf(&b, "%zu of %zu ranks run, %llu segments sent again, %llu packets dropped, no finding", alive,
-			      ranks, (unsigned long long)d->segs, (unsigned long long)d->drops);
+		ft_buf_printf(
+			&b,
+			"%zu of %zu ranks run, %llu segments sent again, %llu packets dropped, no finding",
+			alive, ranks, (unsigned long long)d->segs, (unsigned long long)d->drops);
 	e = ft_rec_new(out, FT_KIND_heartbeat, d->now_ns);
 	e->open = open;
 	e->procs = HASH_COUNT(d->procs);

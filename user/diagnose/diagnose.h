@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * Diagnosis: attributed events join into incidents on the graph of processes, connections and interfaces; the
- * verdict names the cause. Opens nothing and reads no clock: time is that of the events.
+ * Diagnosis: attributed events join into incidents on the graph of processes, connections and
+ * interfaces; the verdict names the cause. Opens nothing and reads no clock: time is that of the
+ * events.
  */
 #ifndef FT_DIAGNOSE_DIAGNOSE_H
 #define FT_DIAGNOSE_DIAGNOSE_H
@@ -11,7 +12,8 @@
 struct ft_diag;
 
 struct ft_diag_opts {
-	const struct ft_clock *clock; /* for since_ns in CLOCK_REALTIME; must live as long as the diagnosis */
+	const struct ft_clock
+		*clock; /* for since_ns in CLOCK_REALTIME; must live as long as the diagnosis */
 	/* An incident was opened, changed or closed; ev is of kind incident. May be NULL. */
 	void (*sink)(void *ctx, const struct ft_hdr *ev, const struct ft_attr *attr);
 	void *ctx;
@@ -19,13 +21,21 @@ struct ft_diag_opts {
 
 int ft_diag_new(struct ft_diag **out, const struct ft_diag_opts *opts);
 void ft_diag_free(struct ft_diag *d);
-/* Events in order of time, with what attribution said. Its own kinds (incident, verdict, heartbeat) are ignored. */
+/*
+ * Events in order of time, with what attribution said. Its own kinds (incident, verdict,
+ * heartbeat) are ignored.
+ */
 void ft_diag_event(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
 /* Lets time pass without an event: opens what was held back, closes what has settled. */
 void ft_diag_advance(struct ft_diag *d, uint64_t now_ns);
-/* The answer as of now: cause, since when, who pays, evidence, what was ruled out and what not seen. */
-void ft_diag_verdict(struct ft_diag *d, uint64_t now_ns, bool final, struct ft_rec *out, struct ft_attr *attr);
+/*
+ * The answer as of now: cause, since when, who pays, evidence, what was ruled out and what not
+ * seen.
+ */
+void ft_diag_verdict(struct ft_diag *d, uint64_t now_ns, bool final, struct ft_rec *out,
+		     struct ft_attr *attr);
 /* One line: all is well, or what is open. */
-void ft_diag_heartbeat(struct ft_diag *d, uint64_t now_ns, struct ft_rec *out, struct ft_attr *attr);
+void ft_diag_heartbeat(struct ft_diag *d, uint64_t now_ns, struct ft_rec *out,
+		       struct ft_attr *attr);
 
 #endif

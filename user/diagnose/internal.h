@@ -22,12 +22,15 @@
 #define WINDOW_NS (60 * NSEC_PER_SEC) /* retransmissions count as loss when this many come in it: */
 #define LOSS_SEGS 5		      /* below that a busy network always has some */
 #define DROPS_MIN 3
-#define GRACE_NS  (2 * NSEC_PER_SEC)  /* what ends together ends within this time */
-#define JUDGE_NS  NSEC_PER_SEC	      /* the graph is looked at as a whole this often */
+#define GRACE_NS  (2 * NSEC_PER_SEC) /* what ends together ends within this time */
+#define JUDGE_NS  NSEC_PER_SEC	     /* the graph is looked at as a whole this often */
 
 /* --- graph --- */
 
-/* One end of paths: an interface in a namespace of this node, or an address that no traced process has. */
+/*
+ * One end of paths: an interface in a namespace of this node, or an address that no traced
+ * process has.
+ */
 struct place {
 	UT_hash_handle hh;
 	struct place_key {
@@ -36,6 +39,7 @@ struct place {
 		uint8_t ip[16]; /* only of what is not traced here */
 	} key;
 	bool local;
+	bool listed; /* counted among the interfaces that are watched */
 	struct ft_attr_nic nic;
 	uint8_t nranks;
 	bool ranks_cut;
@@ -226,7 +230,8 @@ struct ft_diag {
 	size_t nresets;
 	uint64_t resets_ordinary, netdevs;
 	uint64_t segs, drops, drops_ordinary;
-	int32_t comm_size;   /* the largest communicator's */
+	int32_t world;	     /* size of the job by the environment, -1 unknown */
+	int32_t comm_size; /* the largest communicator's */
 	bool died_together;
 	char together[96];
 
@@ -241,7 +246,8 @@ struct ft_diag {
 void graph_free(struct ft_diag *d);
 struct place *place_of(struct ft_diag *d, const struct ft_attr_nic *nic);
 void place_add_ranks(struct place *p, const struct ft_attr *attr);
-struct flow *flow_of(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr, bool *src_end);
+struct flow *flow_of(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr,
+		     bool *src_end);
 struct site *site_of(struct ft_diag *d, uint32_t netns, const char *ifname);
 struct place *end_place(struct ft_diag *d, struct flow *f, int end);
 void addr_learn(struct ft_diag *d, const uint8_t ip[16], struct place *p);
@@ -277,6 +283,6 @@ void rule_nccl(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 void finding_submit(struct ft_diag *d, const struct finding *f);
 void finding_ranks(struct finding *f, const struct ft_attr_rank *ranks, size_t n);
 void diag_judge(struct ft_diag *d, bool final);
-void incident_attr(const struct finding *f, struct ft_attr *attr);
+void incident_attr(const struct ft_diag *d, const struct finding *f, struct ft_attr *attr);
 
 #endif

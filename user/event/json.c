@@ -120,7 +120,9 @@ static void each_field(struct ft_buf *b, const struct ft_kind_info *k, const str
 			group = name;
 			group_len = len;
 		}
-		ft_buf_printf(b, "\"%s\":", sep ? sep + 2 : name);
+		ft_buf_add(b, "\"", 1);
+		ft_buf_puts(b, sep ? sep + 2 : name);
+		ft_buf_add(b, "\":", 2);
 		value(b, &f[i], ev);
 		first = false;
 	}

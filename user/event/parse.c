@@ -175,9 +175,9 @@ static int set_data(struct ft_rec *r, const struct ft_kind_info *k, const json_t
 		if (!j || json_is_null(j) || !strcmp(f[i].format->name, "hidden"))
 			continue;
 		any_varies |= f[i].role == FT_ROLE_VARIES;
-		err = f[i].type == FT_T_ip    ? set_addr(r, &f[i], j) :
-		      f[i].type >= FT_T_c16 ? set_text(r, &f[i], j) :
-						set_number(r, &f[i], j);
+		err = f[i].type == FT_T_ip    ? set_addr(r, &f[i], j)
+		      : f[i].type >= FT_T_c16 ? set_text(r, &f[i], j)
+					      : set_number(r, &f[i], j);
 		if (err)
 			return err;
 	}
@@ -303,7 +303,10 @@ static int get_attr(const json_t *line, struct ft_attr *a)
 	static const struct {
 		const char *name;
 		int (*get)(const json_t *, struct ft_attr *);
-	} lists[] = { { "ranks", get_ranks }, { "gpus", get_gpus }, { "nics", get_nics }, { "links", get_links } };
+	} lists[] = { { "ranks", get_ranks },
+		      { "gpus", get_gpus },
+		      { "nics", get_nics },
+		      { "links", get_links } };
 
 	*a = (struct ft_attr){};
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)

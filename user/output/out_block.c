@@ -4,7 +4,8 @@
 
 /* --- verdict --- */
 
-static void joined(struct ft_buf *out, const struct ft_hdr *ev, struct ft_str list, const char *sep, bool numbered)
+static void joined(struct ft_buf *out, const struct ft_hdr *ev, struct ft_str list, const char *sep,
+		   bool numbered)
 {
 	size_t len, nr = 0;
 	const char *s = ft_str_get(ev, list, &len);
@@ -20,7 +21,8 @@ static void joined(struct ft_buf *out, const struct ft_hdr *ev, struct ft_str li
 }
 
 /* A list as one paragraph. */
-static void paragraph(struct ft_buf *b, const char *label, const struct ft_hdr *ev, struct ft_str list, const char *sep)
+static void paragraph(struct ft_buf *b, const char *label, const struct ft_hdr *ev,
+		      struct ft_str list, const char *sep)
 {
 	_cleanup_buf_ struct ft_buf text = {};
 
@@ -30,7 +32,8 @@ static void paragraph(struct ft_buf *b, const char *label, const struct ft_hdr *
 }
 
 /* A list with one element per line. */
-static void items(struct ft_buf *b, const char *label, const struct ft_hdr *ev, struct ft_str list, bool numbered)
+static void items(struct ft_buf *b, const char *label, const struct ft_hdr *ev, struct ft_str list,
+		  bool numbered)
 {
 	size_t len, nr = 0;
 	const char *s = ft_str_get(ev, list, &len);
@@ -57,7 +60,8 @@ static void headline(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_
 		text_str(&text, ev, e->cause__object);
 		ft_buf_puts(&text, "  (");
 		text_str(&text, ev, e->cause__kind);
-		ft_buf_printf(&text, ")  confidence %s", ft_name_of(&ft_format_confidence, e->confidence));
+		ft_buf_printf(&text, ")  confidence %s",
+			      ft_name_of(&ft_format_confidence, e->confidence));
 	} else {
 		ft_buf_puts(&text, "no cause found");
 	}
@@ -68,7 +72,8 @@ static void headline(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_
 		ft_buf_puts(b, "\033[0m");
 }
 
-void ft_text_verdict(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr, const struct ft_style *style)
+void ft_text_verdict(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr,
+		     const struct ft_style *style)
 {
 	const struct ft_ev_verdict *e = (const void *)ev;
 	_cleanup_buf_ struct ft_buf cost = {};
@@ -81,7 +86,8 @@ void ft_text_verdict(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_
 		ft_buf_puts(b, "\n");
 	}
 	items(b, "  hits", ev, e->hits, false);
-	items(b, e->cause__kind.len ? "  evidence" : "  checked", ev, e->evidence, e->cause__kind.len > 0);
+	items(b, e->cause__kind.len ? "  evidence" : "  checked", ev, e->evidence,
+	      e->cause__kind.len > 0);
 	if (e->cost__value.len) {
 		text_str(&cost, ev, e->cost__value);
 		ft_buf_puts(&cost, " (");
@@ -115,7 +121,8 @@ static void collect(void *ctx, const struct ft_attrib_proc *p)
 	struct table *t = ctx;
 	struct row *rows;
 
-	if (!p->alive)
+	/* A rank that has ended already still is part of the job. */
+	if (!p->alive && !p->attr->nranks)
 		return;
 	t->procs++;
 	t->helpers += p->helper;
@@ -136,7 +143,8 @@ static void collect(void *ctx, const struct ft_attrib_proc *p)
 		t->cap = t->cap ? 2 * t->cap : 16;
 	}
 	t->rows[t->n] = (struct row){ .p = *p, .attr = *p->attr };
-	t->rows[t->n].rank = p->attr->ranks[0].global_rank >= 0 ? p->attr->ranks[0].global_rank : p->attr->ranks[0].rank;
+	t->rows[t->n].rank = p->attr->ranks[0].global_rank >= 0 ? p->attr->ranks[0].global_rank
+								: p->attr->ranks[0].rank;
 	t->world = MAX(t->world, p->attr->ranks[0].nranks);
 	t->n++;
 }
@@ -145,7 +153,8 @@ static int by_rank(const void *a, const void *b)
 {
 	const struct row *x = a, *y = b;
 
-	return x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank) : (x->p.pid > y->p.pid) - (x->p.pid < y->p.pid);
+	return x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank)
+				  : (x->p.pid > y->p.pid) - (x->p.pid < y->p.pid);
 }
 
 static const struct ft_attrib_link *slowest_link(struct ft_attrib *a, const struct ft_attr *attr)
@@ -155,10 +164,12 @@ static const struct ft_attrib_link *slowest_link(struct ft_attrib *a, const stru
 
 	l = ft_attrib_links(a, &n);
 	for (size_t i = 0; attr->ngpus == 1 && i < n; i++) {
-		if (!l[i].now_gen || (strcmp(l[i].device, attr->gpus[0].bdf) != 0 && !strstr(l[i].serves, attr->gpus[0].bdf)))
+		if (!l[i].now_gen || (strcmp(l[i].device, attr->gpus[0].bdf) != 0 &&
+				      !strstr(l[i].serves, attr->gpus[0].bdf)))
 			continue;
 		/* 2^gen x width orders links as their bandwidth does, near enough */
-		if (!worst || (l[i].now_width << MIN(l[i].now_gen, 8u)) < (worst->now_width << MIN(worst->now_gen, 8u)))
+		if (!worst || (l[i].now_width << MIN(l[i].now_gen, 8u)) <
+				      (worst->now_width << MIN(worst->now_gen, 8u)))
 			worst = &l[i];
 	}
 	return worst;
@@ -184,7 +195,8 @@ static void cell_link(struct ft_buf *b, const struct ft_attrib_link *l)
 	char text[48] = "-";
 
 	if (l && l->possible_gen)
-		ft_fmt(text, "Gen%u x%u / Gen%u x%u", l->now_gen, l->now_width, l->possible_gen, l->possible_width);
+		ft_fmt(text, "Gen%u x%u / Gen%u x%u", l->now_gen, l->now_width, l->possible_gen,
+		       l->possible_width);
 	else if (l)
 		ft_fmt(text, "Gen%u x%u / ?", l->now_gen, l->now_width);
 	ft_buf_printf(b, "%-24s", text);
@@ -196,7 +208,8 @@ static void cell_nics(struct ft_buf *b, const struct ft_attr *attr)
 
 	for (int i = 0; i < attr->nnics; i++) {
 		ft_buf_puts(b, i ? "," : "");
-		text_chars(b, attr->nics[i].ibdev[0] ? attr->nics[i].ibdev : attr->nics[i].netdev, 32);
+		text_chars(b, attr->nics[i].ibdev[0] ? attr->nics[i].ibdev : attr->nics[i].netdev,
+			   32);
 	}
 	if (!attr->nnics)
 		ft_buf_puts(b, "-");
@@ -240,7 +253,9 @@ static void job_line(struct ft_buf *b, const struct table *t)
 		ft_buf_printf(&text, " of %d", t->world);
 	ft_buf_printf(&text, " here (+%zu helpers, %zu other processes)", t->helpers, t->others);
 	if (!t->n)
-		ft_buf_puts(&text, "; no rank is known: no init call was seen and the environment names none");
+		ft_buf_puts(
+			&text,
+			"; no rank is known: no init call was seen and the environment names none");
 	text_wrapped(b, "job", text.s ? text.s : "", text.len);
 }
 
@@ -257,7 +272,9 @@ void ft_text_job(struct ft_buf *b, struct ft_attrib *a, const struct ft_style *s
 		qsort(t.rows, t.n, sizeof(*t.rows), by_rank);
 	job_line(b, &t);
 	if (t.n)
-		ft_buf_puts(b, "    RANK       PID  GPU               PCIe NOW / POSSIBLE     NIC               NETNS       TASK\n");
+		ft_buf_puts(
+			b,
+			"    RANK       PID  GPU               PCIe NOW / POSSIBLE     NIC               NETNS       TASK\n");
 	show = all || t.n <= ROWS + 1 ? t.n : ROWS;
 	for (size_t i = 0; i < show; i++)
 		put_row(b, a, &t.rows[i]);

@@ -13,16 +13,18 @@ static void ifname(struct ft_buf *b, const char *name)
 }
 
 /* "rank 1 -> 2", "rank 1 -> 10.0.0.3:4791": from the event's source to its destination. */
-static void ends(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr, const uint8_t *daddr,
-		 uint16_t dport)
+static void ends(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr,
+		 const uint8_t *daddr, uint16_t dport)
 {
 	if (attr->npeers && attr->nranks) {
 		bool back = attr->peer_sends;
 
 		ft_buf_puts(b, "rank ");
-		text_numbers(b, back ? attr->peers : attr->ranks, back ? attr->npeers : attr->nranks);
+		text_numbers(b, back ? attr->peers : attr->ranks,
+			     back ? attr->npeers : attr->nranks);
 		ft_buf_puts(b, " -> ");
-		text_numbers(b, back ? attr->ranks : attr->peers, back ? attr->nranks : attr->npeers);
+		text_numbers(b, back ? attr->ranks : attr->peers,
+			     back ? attr->nranks : attr->npeers);
 		ft_buf_puts(b, attr->shared && attr->nranks > 1 ? "?" : "");
 		return;
 	}
@@ -50,7 +52,10 @@ static void line_reset(struct ft_buf *b, const struct ft_hdr *ev, const struct f
 
 	ends(b, ev, attr, e->daddr, e->dport);
 	ifname(b, e->ifname);
-	ft_buf_printf(b, "  reset %s", e->direction == 0 ? "by the peer" : e->direction == 1 ? "by this end" : "");
+	ft_buf_printf(b, "  reset %s",
+		      e->direction == 0	  ? "by the peer"
+		      : e->direction == 1 ? "by this end"
+					  : "");
 	if (ft_value_name(&ft_format_tcp_state, e->tcp_state) && !(ev->flags & FT_REC_AGG))
 		ft_buf_printf(b, " in %s", ft_name_of(&ft_format_tcp_state, e->tcp_state));
 }
@@ -61,7 +66,8 @@ static void line_state(struct ft_buf *b, const struct ft_hdr *ev, const struct f
 
 	ends(b, ev, attr, e->daddr, e->dport);
 	ifname(b, e->ifname);
-	ft_buf_printf(b, "  %s -> %s", ft_name_of(&ft_format_tcp_state, e->from), ft_name_of(&ft_format_tcp_state, e->to));
+	ft_buf_printf(b, "  %s -> %s", ft_name_of(&ft_format_tcp_state, e->from),
+		      ft_name_of(&ft_format_tcp_state, e->to));
 }
 
 static void line_drop(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)
@@ -75,7 +81,10 @@ static void line_drop(struct ft_buf *b, const struct ft_hdr *ev, const struct ft
 	ifname(b, e->ifname);
 	ft_buf_puts(b, "  dropped ");
 	text_count(b, ev->count);
-	ft_buf_printf(b, " %s packet%s", e->ingress == 1 ? "received" : e->ingress == 0 ? "sent" : "",
+	ft_buf_printf(b, " %s packet%s",
+		      e->ingress == 1	? "received"
+		      : e->ingress == 0 ? "sent"
+					: "",
 		      ev->count > 1 ? "s" : "");
 	if (e->reason.len) {
 		ft_buf_puts(b, "  ");
@@ -94,7 +103,10 @@ static void line_link(struct ft_buf *b, const struct ft_hdr *ev, const struct ft
 	if (attr->nranks)
 		text_who(b, ev, attr);
 	ifname(b, e->ifname);
-	ft_buf_printf(b, "  carrier %s", e->carrier == 0 ? "LOST" : e->carrier == 1 ? "up" : "unknown");
+	ft_buf_printf(b, "  carrier %s",
+		      e->carrier == 0	? "LOST"
+		      : e->carrier == 1 ? "up"
+					: "unknown");
 	if (e->speed_mbps != FT_NONE_U32)
 		ft_buf_printf(b, ", %u Mbit/s", e->speed_mbps);
 	if (e->carrier_down_delta != FT_NONE_U32 && e->carrier_down_delta)
@@ -171,7 +183,8 @@ static void line_clock(struct ft_buf *b, const struct ft_hdr *ev, const struct f
 	const struct ft_ev_clock_step *e = (const void *)ev;
 
 	(void)attr;
-	ft_buf_printf(b, "the clock was stepped by %.3f s: times above are in the old one", e->step_ns / 1e9);
+	ft_buf_printf(b, "the clock was stepped by %.3f s: times above are in the old one",
+		      e->step_ns / 1e9);
 }
 
 static void line_lib(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)
@@ -194,7 +207,8 @@ static void line_incident(struct ft_buf *b, const struct ft_hdr *ev, const struc
 {
 	const struct ft_ev_incident *e = (const void *)ev;
 	size_t len, object_len;
-	const char *text = ft_str_get(ev, e->text, &len), *object = ft_str_get(ev, e->cause__object, &object_len);
+	const char *text = ft_str_get(ev, e->text, &len),
+		   *object = ft_str_get(ev, e->cause__object, &object_len);
 
 	(void)attr;
 	ft_buf_printf(b, "#%u %s", e->id, e->open == 1 ? "" : "closed ");
@@ -202,7 +216,8 @@ static void line_incident(struct ft_buf *b, const struct ft_hdr *ev, const struc
 	ft_buf_puts(b, "  ");
 	ft_buf_escape(b, object, object_len);
 	if (e->open == 1)
-		ft_buf_printf(b, "  confidence %s", ft_name_of(&ft_format_confidence, e->confidence));
+		ft_buf_printf(b, "  confidence %s",
+			      ft_name_of(&ft_format_confidence, e->confidence));
 	if (len > object_len && !memcmp(text, object, object_len))
 		ft_buf_escape(b, text + object_len, len - object_len);
 }
@@ -212,8 +227,7 @@ static void line_heartbeat(struct ft_buf *b, const struct ft_hdr *ev, const stru
 	const struct ft_ev_heartbeat *e = (const void *)ev;
 
 	(void)attr;
-	if (!e->open)
-		ft_buf_puts(b, "ok    ");
+	ft_buf_puts(b, e->open ? "open  " : "ok    ");
 	text_str(b, ev, e->text);
 }
 

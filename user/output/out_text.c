@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
-/* The terminal: header, one line per thing that matters, verdict. Repeated events are folded by the second. */
+/*
+ * The terminal: header, one line per thing that matters, verdict. Repeated events are folded by
+ * the second.
+ */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #include "output/internal.h"
 
+#define QUIET_NS  (100 * NSEC_PER_MSEC) /* without more of the inventory: it is complete */
 #define FOLD_NS	  NSEC_PER_SEC
 #define FOLDS_MAX 1024
 #define BLIND_MAX 16
@@ -26,120 +30,12 @@ struct out_text {
 	struct fold *folds;
 	struct ft_rec *session; /* until its header is shown */
 	bool header_done;
+	bool preface;	   /* some of the inventory came since the last flush */
+	uint64_t quiet_ns; /* the flush since which none came, 0 unknown */
 	size_t nblind;
 	char *blind[BLIND_MAX];
 	unsigned int blind_more;
 };
-
-/* --- one line --- */
-
-static const char *mark(uint8_t severity)
-{
-	return severity >= FT_ERROR ? "!" : severity == FT_WARNING ? "~" : " ";
-}
-
-static void put_line(struct out_text *t, const struct ft_hdr *ev, const struct ft_attr *attr)
-{
-	static const char *const colors[] = { "", "\033[33m", "\033[31m", "\033[1;31m" };
-	const char *color = t->style.color ? colors[MIN(attr->severity, FT_FATAL)] : "";
-	struct ft_buf *b = &t->w.buf;
-	size_t from;
-
-	ft_buf_puts(b, color);
-	from = b->len;
-	text_time(b, (ev->count > 1 && ev->first_ns ? ev->first_ns : ev->ts_ns) + t->opts.clock->offset_ns, true);
-	ft_buf_printf(b, " %s ", mark(attr->severity));
-	ft_text_line(b, ev, attr);
-	/* Where the line itself names no sum: how many events it stands for. */
-	if (ev->count > 1 && ev->kind != FT_KIND_net_drop && ev->kind != FT_KIND_tcp_retransmit)
-		ft_buf_printf(b, "  x%u", ev->count);
-	if (ev->count > 1 && ev->first_ns && ev->last_ns >= ev->first_ns)
-		ft_buf_printf(b, " in %.1f s", (ev->last_ns - ev->first_ns) / 1e9);
-	text_cut(b, from, WIDTH);
-	ft_buf_puts(b, *color ? "\033[0m\n" : "\n");
-}
-
-/* --- folding --- */
-
-/* Same line: kind, process, and the texts that it shows. */
-static void fold_key(const struct ft_hdr *ev, const struct ft_attr *attr, char *key, size_t size)
-{
-	const struct ft_attr_nic *nic = &attr->nics[0];
-
-	memset(key, 0, size);
-	snprintf(key, size, "%u|%u|%u|%d|%.16s|%u", ev->kind, ev->pid, attr->peer_pid,
-		 attr->npeers ? attr->peers[0].rank : -1, attr->nnics ? nic->netdev : "", attr->nnics ? nic->netns : 0);
-	if (ev->kind == FT_KIND_net_drop) {
-		size_t used = strlen(key);
-
-		key[used] = '|';
-		ft_str_copy(ev, ((const struct ft_ev_net_drop *)ev)->reason, key + used + 1, size - used - 1);
-	}
-}
-
-static void fold_add(struct ft_rec *into, const struct ft_hdr *ev)
-{
-	size_t n;
-	const struct ft_field *f = ft_kind(ev->kind)->fields(&n);
-
-	if (into->h.count == 1 || !into->h.first_ns)
-		into->h.first_ns = into->h.last_ns = into->h.ts_ns;
-	into->h.last_ns = MAX(into->h.last_ns, ev->count > 1 && ev->last_ns ? ev->last_ns : ev->ts_ns);
-	into->h.count += ev->count;
-	into->h.ts_ns = MAX(into->h.ts_ns, ev->ts_ns);
-	into->h.flags |= FT_REC_AGG;
-	for (size_t i = 0; i < n; i++) {
-		uint64_t a, b;
-
-		if (f[i].role != FT_ROLE_SUM || !ft_field_get(&f[i], &into->h, &a) || !ft_field_get(&f[i], ev, &b))
-			continue;
-		a += b;
-		memcpy(into->buf + f[i].off, &a, f[i].size);
-	}
-}
-
-static void fold_out(struct out_text *t, struct fold *f)
-{
-	HASH_DEL(t->folds, f);
-	put_line(t, &f->rec.h, &f->attr);
-	free(f);
-}
-
-static void folds_out(struct out_text *t, uint64_t before_ns)
-{
-	struct fold *f, *next;
-
-	HASH_ITER(hh, t->folds, f, next)
-		if (f->since_ns <= before_ns)
-			fold_out(t, f);
-}
-
-static void fold(struct out_text *t, const struct ft_hdr *ev, const struct ft_attr *attr)
-{
-	char key[sizeof(((struct fold *)0)->key)];
-	struct fold *f;
-
-	fold_key(ev, attr, key, sizeof(key));
-	HASH_FIND(hh, t->folds, key, sizeof(key), f);
-	if (f) {
-		fold_add(&f->rec, ev);
-		return;
-	}
-	f = HASH_COUNT(t->folds) < FOLDS_MAX ? malloc(sizeof(*f)) : NULL;
-	if (!f) {
-		put_line(t, ev, attr);
-		return;
-	}
-	memcpy(f->key, key, sizeof(key));
-	f->since_ns = ev->ts_ns;
-	f->attr = *attr;
-	memcpy(f->rec.buf, ev, ev->size);
-	HASH_ADD(hh, t->folds, key, sizeof(f->key), f);
-	if (f->hh.tbl)
-		return;
-	put_line(t, ev, attr);
-	free(f);
-}
 
 /* --- header --- */
 
@@ -201,6 +97,126 @@ static void header(struct out_text *t)
 	t->session = NULL;
 }
 
+/* --- one line --- */
+
+static const char *mark(uint8_t severity)
+{
+	return severity >= FT_ERROR ? "!" : severity == FT_WARNING ? "~" : " ";
+}
+
+static void put_line(struct out_text *t, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	static const char *const colors[] = { "", "\033[33m", "\033[31m", "\033[1;31m" };
+	const char *color = t->style.color ? colors[MIN(attr->severity, FT_FATAL)] : "";
+	struct ft_buf *b = &t->w.buf;
+	size_t from;
+
+	header(t);
+	ft_buf_puts(b, color);
+	from = b->len;
+	text_time(b,
+		  (ev->count > 1 && ev->first_ns ? ev->first_ns : ev->ts_ns) +
+			  t->opts.clock->offset_ns,
+		  true);
+	ft_buf_printf(b, " %s ", mark(attr->severity));
+	ft_text_line(b, ev, attr);
+	/* Where the line itself names no sum: how many events it stands for. */
+	if (ev->count > 1 && ev->kind != FT_KIND_net_drop && ev->kind != FT_KIND_tcp_retransmit)
+		ft_buf_printf(b, "  x%u", ev->count);
+	if (ev->count > 1 && ev->first_ns && ev->last_ns >= ev->first_ns)
+		ft_buf_printf(b, " in %.1f s", (ev->last_ns - ev->first_ns) / 1e9);
+	text_cut(b, from, WIDTH);
+	ft_buf_puts(b, *color ? "\033[0m\n" : "\n");
+}
+
+/* --- folding --- */
+
+/* Same line: kind, process, and the texts that it shows. */
+static void fold_key(const struct ft_hdr *ev, const struct ft_attr *attr, char *key, size_t size)
+{
+	const struct ft_attr_nic *nic = &attr->nics[0];
+
+	memset(key, 0, size);
+	snprintf(key, size, "%u|%u|%u|%d|%.16s|%u", ev->kind, ev->pid, attr->peer_pid,
+		 attr->npeers ? attr->peers[0].rank : -1, attr->nnics ? nic->netdev : "",
+		 attr->nnics ? nic->netns : 0);
+	if (ev->kind == FT_KIND_net_drop) {
+		size_t used = strlen(key);
+
+		key[used] = '|';
+		ft_str_copy(ev, ((const struct ft_ev_net_drop *)ev)->reason, key + used + 1,
+			    size - used - 1);
+	}
+}
+
+static void fold_add(struct ft_rec *into, const struct ft_hdr *ev)
+{
+	size_t n;
+	const struct ft_field *f = ft_kind(ev->kind)->fields(&n);
+
+	if (into->h.count == 1 || !into->h.first_ns)
+		into->h.first_ns = into->h.last_ns = into->h.ts_ns;
+	into->h.last_ns =
+		MAX(into->h.last_ns, ev->count > 1 && ev->last_ns ? ev->last_ns : ev->ts_ns);
+	into->h.count += ev->count;
+	into->h.ts_ns = MAX(into->h.ts_ns, ev->ts_ns);
+	into->h.flags |= FT_REC_AGG;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t a, b;
+
+		if (f[i].role != FT_ROLE_SUM || !ft_field_get(&f[i], &into->h, &a) ||
+		    !ft_field_get(&f[i], ev, &b))
+			continue;
+		a += b;
+		memcpy(into->buf + f[i].off, &a, f[i].size);
+	}
+}
+
+static void fold_out(struct out_text *t, struct fold *f)
+{
+	HASH_DEL(t->folds, f);
+	put_line(t, &f->rec.h, &f->attr);
+	free(f);
+}
+
+static void folds_out(struct out_text *t, uint64_t before_ns)
+{
+	struct fold *f, *next;
+
+	HASH_ITER(hh, t->folds, f, next)
+		if (f->since_ns <= before_ns)
+			fold_out(t, f);
+}
+
+static void fold(struct out_text *t, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	char key[sizeof(((struct fold *)0)->key)];
+	struct fold *f;
+
+	fold_key(ev, attr, key, sizeof(key));
+	HASH_FIND(hh, t->folds, key, sizeof(key), f);
+	if (f) {
+		fold_add(&f->rec, ev);
+		return;
+	}
+	f = HASH_COUNT(t->folds) < FOLDS_MAX ? malloc(sizeof(*f)) : NULL;
+	if (!f) {
+		put_line(t, ev, attr);
+		return;
+	}
+	memcpy(f->key, key, sizeof(key));
+	f->since_ns = ev->ts_ns;
+	f->attr = *attr;
+	memcpy(f->rec.buf, ev, ev->size);
+	HASH_ADD(hh, t->folds, key, sizeof(f->key), f);
+	if (f->hh.tbl)
+		return;
+	put_line(t, ev, attr);
+	free(f);
+}
+
+/* --- what is watched and what not --- */
+
 static void blind_add(struct out_text *t, const char *s, size_t len)
 {
 	_cleanup_buf_ struct ft_buf b = {};
@@ -259,6 +275,7 @@ static void on_host(struct out_text *t, const struct ft_hdr *ev, const struct ft
 
 static void on_verdict(struct out_text *t, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
+	header(t);
 	ft_text_verdict(&t->w.buf, ev, attr, &t->style);
 }
 
@@ -270,7 +287,8 @@ static const struct {
 	uint16_t kind;
 	enum show show;
 	bool folds;
-	void (*fn)(struct out_text *, const struct ft_hdr *, const struct ft_attr *); /* instead of a line */
+	void (*fn)(struct out_text *, const struct ft_hdr *,
+		   const struct ft_attr *); /* instead of a line */
 } kinds[] = {
 	{ FT_KIND_session, SHOW_ALWAYS, false, on_session },
 	{ FT_KIND_probe, SHOW_ALWAYS, false, on_probe },
@@ -312,8 +330,8 @@ static bool is_shown(const struct out_text *t, size_t row, const struct ft_attr 
 /* The header waits for the inventory, so that the table is complete. */
 static bool is_preface(const struct ft_hdr *ev)
 {
-	return ev->kind == FT_KIND_session || ev->kind == FT_KIND_probe || ev->kind >= FT_KIND_inv_proc ||
-	       ev->kind == FT_KIND_nccl_lib;
+	return ev->kind == FT_KIND_session || ev->kind == FT_KIND_probe ||
+	       ev->kind >= FT_KIND_inv_proc || ev->kind == FT_KIND_nccl_lib;
 }
 
 static int text_event(struct ft_out *o, const struct ft_hdr *ev, const struct ft_attr *attr)
@@ -323,11 +341,13 @@ static int text_event(struct ft_out *o, const struct ft_hdr *ev, const struct ft
 
 	if (t->w.err)
 		return t->w.err;
-	if (!is_preface(ev))
-		header(t);
+	t->preface |= is_preface(ev);
 	if (ev->kind == FT_KIND_verdict || ev->kind == FT_KIND_incident || ev->ts_ns >= FOLD_NS)
-		folds_out(t, ev->kind == FT_KIND_verdict || ev->kind == FT_KIND_incident ? UINT64_MAX : ev->ts_ns - FOLD_NS);
-	if (!is_shown(t, row, attr) || (is_preface(ev) && !t->header_done && row == ARRAY_SIZE(kinds)))
+		folds_out(t, ev->kind == FT_KIND_verdict || ev->kind == FT_KIND_incident
+				     ? UINT64_MAX
+				     : ev->ts_ns - FOLD_NS);
+	if (!is_shown(t, row, attr) ||
+	    (is_preface(ev) && !t->header_done && row == ARRAY_SIZE(kinds)))
 		return 0;
 	if (row < ARRAY_SIZE(kinds) && kinds[row].fn)
 		kinds[row].fn(t, ev, attr);
@@ -338,11 +358,26 @@ static int text_event(struct ft_out *o, const struct ft_hdr *ev, const struct ft
 	return writer_commit(&t->w);
 }
 
+/* The session's time is that of the start; the inventory follows the attach. */
+static uint64_t quiet_until(const struct out_text *t)
+{
+	const struct ft_ev_session *e = t->session ? (const void *)t->session->buf : NULL;
+	uint64_t attached = 0;
+
+	if (e && e->overhead_ns != FT_NONE_U64)
+		attached = e->h.ts_ns + e->overhead_ns;
+	return MAX(t->quiet_ns, attached) + QUIET_NS;
+}
+
 static int text_flush(struct ft_out *o, uint64_t now_ns)
 {
 	struct out_text *t = container_of(o, struct out_text, o);
 
-	header(t);
+	if (t->preface || !t->quiet_ns)
+		t->quiet_ns = now_ns;
+	t->preface = false;
+	if (now_ns >= quiet_until(t) || now_ns == UINT64_MAX)
+		header(t);
 	if (now_ns >= FOLD_NS)
 		folds_out(t, now_ns - FOLD_NS);
 	return writer_flush(&t->w);

@@ -30,16 +30,21 @@ struct ft_out_opts {
 int ft_out_text(struct ft_out **out, const struct ft_out_opts *opts);
 int ft_out_json(struct ft_out **out, const struct ft_out_opts *opts);
 
-/* Negative errno when it could not be written: -EPIPE when the reader has gone. The output stays unusable then. */
-static inline int ft_out_event(struct ft_out *o, const struct ft_hdr *ev, const struct ft_attr *attr)
+/*
+ * Negative errno when it could not be written: -EPIPE when the reader has gone. The output stays
+ * unusable then.
+ */
+static inline int ft_out_event(struct ft_out *o, const struct ft_hdr *ev,
+			       const struct ft_attr *attr)
 {
 	return o->ops->event(o, ev, attr);
 }
 
 /*
- * Writes what is held: call it when nothing more comes for now, at least once a second. The text output shows the
- * header and the job table at the first flush after the session event, or at the first event that is none of the
- * inventory; repeated events of one line are folded until a second has passed.
+ * Writes what is held: call it when nothing more comes for now, at least once a second. The text
+ * output shows the header and the job table when the inventory is complete: two flushes 100 ms
+ * apart without more of it, or the first line to show; repeated events of one line are folded
+ * until a second has passed.
  */
 static inline int ft_out_flush(struct ft_out *o, uint64_t now_ns)
 {

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+#include "attrib_fixture.h"
+
+static void feed_sock(uint32_t pid, const char *s, uint16_t sport, const char *d, uint16_t dport,
+		      uint32_t netns)
+{
+	struct ft_rec r;
+	struct ft_ev_inv_sock *e = ft_rec_new(&r, FT_KIND_inv_sock, 2);
+
+	head(&r, pid, "trainer");
+	e->tcp_state = 1;
+	set_socket(&r, s, sport, d, dport, netns, "eth0");
+	feed(&r);
+}
+
+static struct ft_ev_net_drop *drop(struct ft_rec *r, bool ingress, uint32_t netns)
+{
+	struct ft_ev_net_drop *e = ft_rec_new(r, FT_KIND_net_drop, 3);
+
+	e->ingress = ingress;
+	set_socket(r, "10.0.0.1", 100, "10.0.0.2", 200, netns, "p2");
+	return e;
+}
+
+static void two_ranks(void)
+{
+	feed_proc(10, 7, 1);
+	feed_proc(20, 8, 2);
+	feed_sock(10, "10.0.0.1", 100, "10.0.0.2", 200, 7);
+	feed_sock(20, "10.0.0.2", 200, "10.0.0.1", 100, 8);
+}
+
+static void test_peer(void **state)
+{
+	(void)state;
+	two_ranks();
+	feed_retransmit(10, 0);
+	assert_int_equal(got.ranks[0].global_rank, 1);
+	assert_int_equal(got.npeers, 1);
+	assert_int_equal(got.peers[0].global_rank, 2);
+	assert_int_equal(got.peer_pid, 20);
+	assert_false(got.peer_sends);
+}
+
+static void test_peer_elsewhere(void **state)
+{
+	(void)state;
+	feed_proc(10, 7, 1);
+	feed_sock(10, "10.0.0.1", 100, "10.0.0.2", 200, 7);
+	feed_retransmit(10, 0);
+	assert_int_equal(got.npeers, 0);
+	assert_int_equal(got.peer_pid, 0);
+}
+
+/*
+ * A dropped packet that the kernel could give no owner: by its addresses, the receiver's on the
+ * way in.
+ */
+static void test_drop_by_tuple(void **state)
+{
+	struct ft_rec r;
+
+	(void)state;
+	two_ranks();
+	drop(&r, true, 99);
+	feed(&r);
+	assert_int_equal(got.nranks, 1);
+	assert_int_equal(got.ranks[0].global_rank, 2);
+	assert_int_equal(got.peers[0].global_rank, 1);
+	assert_true(got.peer_sends);
+	assert_true(got.how & FT_HOW(tuple));
+	assert_true(got.how & FT_HOW(ifname));
+	assert_string_equal(got.nics[0].netdev, "p2");
+	drop(&r, false, 99);
+	feed(&r);
+	assert_int_equal(got.ranks[0].global_rank, 1);
+	assert_false(got.peer_sends);
+}
+
+/* Only the receiver is known, the packet leaves here: still its connection. */
+static void test_drop_other_end(void **state)
+{
+	struct ft_rec r;
+
+	(void)state;
+	feed_proc(20, 8, 2);
+	feed_sock(20, "10.0.0.2", 200, "10.0.0.1", 100, 8);
+	drop(&r, false, 99);
+	feed(&r);
+	assert_int_equal(got.ranks[0].global_rank, 2);
+}
+
+static void test_drop_unknown(void **state)
+{
+	struct ft_rec r;
+
+	(void)state;
+	two_ranks();
+	drop(&r, true, 99);
+	r.h.flags = FT_REC_AGG; /* no addresses */
+	r.h.count = 2;
+	feed(&r);
+	assert_int_equal(got.nranks, 0);
+	assert_false(got.how & FT_HOW(tuple));
+}
+
+/* In a namespace of ranks: theirs, in doubt when there are several. */
+static void test_drop_in_netns(void **state)
+{
+	struct ft_rec r;
+
+	(void)state;
+	feed_proc(10, 7, 1);
+	feed_proc(11, 7, 2);
+	feed_proc(20, 8, 3);
+	ft_rec_new(&r, FT_KIND_net_tx_timeout, 3);
+	((struct ft_ev_net_tx_timeout *)&r)->netns = 7;
+	ft_strcpy(((struct ft_ev_net_tx_timeout *)&r)->ifname, "eth1", 16);
+	feed(&r);
+	assert_int_equal(got.nranks, 2);
+	assert_true(got.shared);
+	assert_true(got.how & FT_HOW(netns));
+	((struct ft_ev_net_tx_timeout *)&r)->netns = 8;
+	feed(&r);
+	assert_int_equal(got.nranks, 1);
+	assert_int_equal(got.ranks[0].global_rank, 3);
+	assert_false(got.shared);
+	((struct ft_ev_net_tx_timeout *)&r)->netns = 9;
+	feed(&r);
+	assert_int_equal(got.nranks, 0);
+}
+
+/* Whose sockets go through the interface are all concerned: no doubt. */
+static void test_link_by_route(void **state)
+{
+	struct ft_rec r;
+	struct ft_ev_net_link *e = ft_rec_new(&r, FT_KIND_net_link, 3);
+
+	(void)state;
+	feed_proc(10, 7, 1);
+	feed_proc(11, 7, 2);
+	feed_sock(10, "10.0.0.1", 100, "10.0.0.2", 200, 7);
+	e->netns = 7;
+	e->carrier = 0;
+	ft_strcpy(e->ifname, "eth0", 16);
+	feed(&r);
+	assert_int_equal(got.nranks, 1);
+	assert_int_equal(got.ranks[0].global_rank, 1);
+	assert_false(got.shared);
+	assert_true(got.how & FT_HOW(route));
+	assert_int_equal(got.severity, FT_ERROR);
+	e->carrier = 1;
+	feed(&r);
+	assert_int_equal(got.severity, FT_WARNING);
+}
+
+/* Two jobs with the same addresses in different namespaces: no guess. */
+static void test_ambiguous(void **state)
+{
+	struct ft_rec r;
+
+	(void)state;
+	two_ranks();
+	feed_proc(30, 9, 5);
+	feed_sock(30, "10.0.0.2", 200, "10.0.0.1", 100, 9);
+	drop(&r, true, 99);
+	feed(&r);
+	assert_true(got.nranks == 0 || got.ranks[0].global_rank == 1);
+	feed_retransmit(10, 0);
+	assert_int_equal(got.npeers, 0);
+}
+
+static void test_closed_makes_room(void **state)
+{
+	struct ft_rec r;
+	struct ft_ev_tcp_state *e = ft_rec_new(&r, FT_KIND_tcp_state, 3);
+
+	(void)state;
+	feed_proc(10, 7, 1);
+	for (uint32_t i = 0; i < 140000; i++) {
+		char ip[16];
+
+		ft_fmt(ip, "10.1.%u.%u", (i >> 8) & 255, i & 255);
+		head(&r, 10, "trainer");
+		set_socket(&r, "10.0.0.1", 1 + (i >> 16), ip, 200, 7, "eth0");
+		e->from = 1;
+		e->to = 7;
+		feed(&r);
+	}
+	assert_int_equal(ft_attrib_unfit(A), 0);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		T(test_peer),		T(test_peer_elsewhere), T(test_drop_by_tuple),
+		T(test_drop_other_end), T(test_drop_unknown),	T(test_drop_in_netns),
+		T(test_link_by_route),	T(test_ambiguous),	T(test_closed_makes_room),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

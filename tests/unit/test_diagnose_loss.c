@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+#include "diag_fixture.h"
+
+/* Dropped at rank 2's own interface on the way in. */
+static void test_in_with_drops(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	drop_at(1, 2, NS(2), "eth0", "NETFILTER_DROP", 20);
+	retransmit(1, 1, 20);
+	e = verdict();
+	assert_string_equal(V.kind, "lossy-link");
+	assert_string_equal(V.object, "eth0 of rank 2 (netns 4026532202)");
+	assert_int_equal(e->confidence, 3);
+	assert_true(hits_rank(1) && hits_rank(2));
+	assert_false(hits_rank(0) || hits_rank(3));
+	assert_true(list_has(e->evidence, "20 received packets dropped, NETFILTER_DROP"));
+	assert_true(list_has(e->evidence,
+			     "rank 1 -> rank 2: 20 segments sent again in 1 of 1 connections"));
+	assert_true(list_has(e->hits, "all 4 ranks of the communicator"));
+	assert_true(list_has(e->ruled_out, "packet loss on other links: 0 segments"));
+	assert_true(list_has(e->ruled_out, "carrier loss: none on 4 interfaces"));
+	assert_true(list_has(e->next, "nft list ruleset"));
+	assert_int_equal(e->since_ns,
+			 SEC + NSEC_PER_MSEC + 1000); /* the first drop, in CLOCK_REALTIME */
+	assert_string_equal(V.attr.nics[0].netdev, "eth0");
+	assert_int_equal(V.attr.nics[0].netns, NS(2));
+}
+
+/* Dropped on the switch's port: what all its packets have in common is rank 2. */
+static void test_out_at_switch(void **state)
+{
+	(void)state;
+	job(true);
+	drop_at(2, 2, SWITCH_NS, "p2", "NETFILTER_DROP", 15);
+	drop_at(1, 2, SWITCH_NS, "p2", "NETFILTER_DROP",
+		2); /* acknowledgements of the other connection */
+	retransmit(2, 1, 15);
+	assert_int_equal(verdict()->confidence, 3);
+	assert_string_equal(V.object, "eth0 of rank 2 (netns 4026532202)");
+}
+
+/* Only one connection was hit there: it may be either end's link. */
+static void test_out_at_switch_one_pair(void **state)
+{
+	(void)state;
+	job(true);
+	drop_at(2, 2, SWITCH_NS, "p2", "NETFILTER_DROP", 15);
+	retransmit(2, 1, 15);
+	assert_int_equal(verdict()->confidence, 2);
+	assert_non_null(strstr(V.object, "path between rank 2 and rank 3, at p2"));
+}
+
+static void test_both_ways(void **state)
+{
+	(void)state;
+	job(true);
+	drop_at(1, 2, NS(2), "eth0", "NETFILTER_DROP", 12);
+	drop_at(2, 2, SWITCH_NS, "p2", "NETFILTER_DROP", 12);
+	drop_at(1, 2, SWITCH_NS, "p2", "NETFILTER_DROP", 2);
+	retransmit(1, 1, 12);
+	retransmit(2, 1, 12);
+	assert_int_equal(verdict()->confidence, 3);
+	assert_string_equal(V.object, "eth0 of rank 2 (netns 4026532202)");
+	assert_true(hits_rank(1) && hits_rank(2) && hits_rank(3));
+	assert_false(hits_rank(0));
+}
+
+/* Nobody watches drops: still the place that all lossy paths have in common, but less sure. */
+static void test_common_place(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(false);
+	retransmit(1, 1, 20);
+	retransmit(2, 1, 20);
+	e = verdict();
+	assert_int_equal(e->confidence, 2);
+	assert_string_equal(V.object, "eth0 of rank 2 (netns 4026532202)");
+	assert_true(list_has(e->evidence, "drops are not watched"));
+	assert_true(list_has(e->blind, "dropped packets: not watched"));
+	assert_false(list_has(e->ruled_out, "dropped packets"));
+}
+
+/* One path: its two ends cannot be told apart, and nobody pretends. */
+static void test_one_path(void **state)
+{
+	(void)state;
+	job(true);
+	retransmit(1, 1, 30);
+	assert_int_equal(verdict()->confidence, 2);
+	assert_string_equal(V.object, "path between rank 1 and rank 2");
+}
+
+static void test_no_common_place(void **state)
+{
+	(void)state;
+	job(true);
+	for (int i = 0; i < RANKS; i++)
+		retransmit(i, 1, 10);
+	assert_int_equal(verdict()->confidence, 1);
+	assert_non_null(strstr(V.object, "no single link: 4 of "));
+}
+
+static void test_noise(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	retransmit(0, 2, 2);
+	/* one a minute for an hour is noise as well */
+	for (int i = 0; i < 60; i++) {
+		retransmit(1, 1, 1);
+		tick(61 * SEC);
+	}
+	e = verdict();
+	assert_string_equal(V.kind, "");
+	assert_int_equal(e->confidence, 0);
+	assert_int_equal(V.attr.severity, FT_INFO);
+	assert_int_equal(seen.n, 0);
+	assert_true(list_has(e->evidence,
+			     "rank 0 -> rank 1: 4 segments sent again, at most 4 in a minute"));
+}
+
+static void test_ordinary_drops(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	drop_at(1, 2, NS(2), "eth0", "NO_SOCKET", 100);
+	drop_at(1, 2, NS(2), "eth0", "TCP_OLD_DATA", 100);
+	e = verdict();
+	assert_string_equal(V.kind, "");
+	assert_true(
+		list_has(e->ruled_out, "dropped packets: none on this node (200 ordinary ones)"));
+}
+
+/* A storm has no addresses any more: by the interface and the direction. */
+static void test_storm(void **state)
+{
+	struct ft_rec r;
+	struct ft_ev_net_drop *e = ft_rec_new(&r, FT_KIND_net_drop, now);
+
+	(void)state;
+	job(true);
+	e->netns = NS(2);
+	e->ifindex = 2;
+	e->ingress = 1;
+	ft_strcpy(e->ifname, "eth0", 16);
+	ft_rec_str(&r, &e->reason, "NETFILTER_DROP");
+	head(&r, PID(2), "trainer");
+	r.h.count = 5000;
+	r.h.first_ns = now;
+	r.h.last_ns = now + 5;
+	r.h.flags = FT_REC_AGG;
+	play(&r);
+	retransmit(1, 500, 10);
+	assert_int_equal(verdict()->confidence, 3);
+	assert_string_equal(V.object, "eth0 of rank 2 (netns 4026532202)");
+}
+
+/* Dropped without any retransmission: said, but hardly believed. */
+static void test_drops_alone(void **state)
+{
+	(void)state;
+	job(true);
+	drop_at(1, 2, NS(2), "eth0", "SOCKET_RCVBUFF", 100);
+	assert_int_equal(verdict()->confidence, 1);
+}
+
+/* A finding grows with its evidence and is one incident; it closes when it has been quiet. */
+static void test_incident_life(void **state)
+{
+	(void)state;
+	job(true);
+	retransmit(1, 1, 10);
+	tick(SEC);
+	assert_int_equal(seen.opened, 1);
+	assert_string_equal(seen.object, "path between rank 1 and rank 2");
+	retransmit(1, 1, 10);
+	tick(SEC);
+	retransmit(1, 1, 100);
+	tick(SEC);
+	assert_int_equal(seen.opened, 2); /* surer: low to medium; then nothing new */
+	retransmit(2, 1, 130);
+	tick(SEC);
+	assert_string_equal(seen.object, "eth0 of rank 2 (netns 4026532202)");
+	assert_int_equal(seen.closed, 0);
+	tick(61 * SEC);
+	assert_int_equal(seen.closed, 1);
+	verdict();
+	assert_string_equal(V.kind, "lossy-link"); /* closed, but the answer all the same */
+}
+
+static void test_two_faults(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	drop_at(1, 2, NS(2), "eth0", "NETFILTER_DROP", 50);
+	retransmit(1, 1, 50);
+	drop_at(3, 0, NS(0), "eth0", "NETFILTER_DROP", 20);
+	retransmit(3, 1, 20);
+	e = verdict();
+	assert_string_equal(V.object, "eth0 of rank 2 (netns 4026532202)"); /* the earlier one */
+	assert_true(list_has(e->evidence, "also: eth0 of rank 0"));
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		T(test_in_with_drops),	 T(test_out_at_switch), T(test_out_at_switch_one_pair),
+		T(test_both_ways),	 T(test_common_place),	T(test_one_path),
+		T(test_no_common_place), T(test_noise),		T(test_ordinary_drops),
+		T(test_storm),		 T(test_drops_alone),	T(test_incident_life),
+		T(test_two_faults),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+#include "diag_fixture.h"
+
+static void link_event(int rank, int carrier, uint32_t delta, uint32_t speed)
+{
+	struct ft_rec r;
+	struct ft_ev_net_link *e = ft_rec_new(&r, FT_KIND_net_link, now);
+
+	e->netns = NS(rank);
+	e->ifindex = 2;
+	e->carrier = carrier;
+	e->carrier_down_delta = delta;
+	e->speed_mbps = speed;
+	ft_strcpy(e->ifname, "eth0", 16);
+	play(&r);
+}
+
+static void reset(int i, int state, bool back)
+{
+	struct ft_rec r;
+	struct ft_ev_tcp_reset *e = ft_rec_new(&r, FT_KIND_tcp_reset, now);
+	int next = (i + 1) % RANKS;
+
+	e->tcp_state = state;
+	e->direction = 0;
+	head(&r, PID(back ? next : i), "trainer");
+	if (back)
+		set_socket(&r, ip_of(next), 5000 + i, ip_of(i), 40000 + i, NS(next), "eth0");
+	else
+		set_socket(&r, ip_of(i), 40000 + i, ip_of(next), 5000 + i, NS(i), "eth0");
+	play(&r);
+}
+
+static void test_flap(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	tick(SEC);
+	link_event(1, 0, 1, FT_NONE_U32);
+	retransmit(0, 1, 30);
+	retransmit(1, 1, 30);
+	link_event(1, 1, FT_NONE_U32, 100000);
+	e = verdict();
+	assert_string_equal(V.kind, "link-down");
+	assert_string_equal(V.object, "eth0 of rank 1 (netns 4026532201)");
+	assert_int_equal(e->confidence, 3);
+	assert_true(list_has(e->evidence, "carrier lost 1 times while watched; carrier now: yes"));
+	assert_true(list_has(e->evidence, "consequence: eth0 of rank 1"));
+	assert_int_equal(V.attr.severity, FT_ERROR);
+}
+
+/* Below the polling time: only the count tells. */
+static void test_flap_by_count(void **state)
+{
+	(void)state;
+	job(true);
+	link_event(1, 1, 3, 100000);
+	verdict();
+	assert_string_equal(V.kind, "link-down");
+}
+
+static void test_up_alone(void **state)
+{
+	(void)state;
+	job(true);
+	link_event(1, 1, FT_NONE_U32, 100000);
+	link_event(1, 1, 0, 200000);
+	verdict();
+	assert_string_equal(V.kind, "");
+}
+
+static void test_slower(void **state)
+{
+	(void)state;
+	job(true);
+	link_event(1, 1, 0, 25000);
+	verdict();
+	assert_string_equal(V.kind, "link-slow");
+}
+
+/* Loss that was there before the flap has another cause. */
+static void test_flap_after_loss(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	retransmit(0, 1, 30);
+	tick(100 * SEC);
+	link_event(1, 0, 1, FT_NONE_U32);
+	e = verdict();
+	assert_string_equal(V.kind, "link-down");
+	assert_true(list_has(e->evidence, "also: path between rank 0 and rank 1"));
+}
+
+static void test_tx_timeout(void **state)
+{
+	struct ft_rec r;
+	struct ft_ev_net_tx_timeout *e;
+
+	(void)state;
+	job(true);
+	e = ft_rec_new(&r, FT_KIND_net_tx_timeout, now);
+	e->netns = NS(3);
+	e->queue = 5;
+	ft_strcpy(e->ifname, "eth0", 16);
+	play(&r);
+	assert_true(list_has(verdict()->evidence, "transmit queue 5"));
+	assert_string_equal(V.kind, "tx-timeout");
+	assert_string_equal(V.object, "eth0 of rank 3 (netns 4026532203)");
+}
+
+static void test_death(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	tick(5 * SEC);
+	exits(2, 0, 9);
+	reset(1, 1, false);
+	reset(2, 1, true);
+	tick(SEC);
+	assert_int_equal(seen.n, 0); /* it may be the whole job that ends */
+	tick(3 * SEC);
+	assert_int_equal(seen.n, 1);
+	for (int i = 0; i < RANKS; i++)
+		if (i != 2)
+			exits(i, 1, 0);
+	tick(5 * SEC);
+	assert_int_equal(seen.n, 1); /* the others follow from it */
+	e = verdict();
+	assert_string_equal(V.kind, "rank-died");
+	assert_string_equal(V.object, "rank 2 (pid 4003, trainer)");
+	assert_int_equal(e->confidence, 3);
+	assert_true(list_has(e->evidence, "killed by signal 9"));
+	assert_true(list_has(e->next, "out-of-memory"));
+	assert_true(hits_rank(2) && V.attr.nranks == 1);
+	assert_false(list_has(e->ruled_out, "dead rank"));
+}
+
+static void test_death_by_status(void **state)
+{
+	(void)state;
+	job(true);
+	exits(3, 77, 0);
+	tick(3 * SEC);
+	assert_true(list_has(verdict()->evidence, "exit status 77"));
+	assert_string_equal(V.object, "rank 3 (pid 4004, trainer)");
+}
+
+/* scancel, Ctrl-C: all at once and alike. */
+static void test_stopped(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	for (int i = 0; i < RANKS; i++)
+		exits(i, 0, 15);
+	tick(3 * SEC);
+	e = verdict();
+	assert_string_equal(V.kind, "");
+	assert_true(list_has(e->evidence, "all 4 ranks ended together: killed by signal 15"));
+	assert_false(list_has(e->ruled_out, "dead rank"));
+}
+
+/* The first one ended otherwise than those that followed at once. */
+static void test_first_of_all(void **state)
+{
+	(void)state;
+	job(true);
+	exits(2, 0, 11);
+	for (int i = 0; i < RANKS; i++)
+		if (i != 2)
+			exits(i, 1, 0);
+	tick(3 * SEC);
+	assert_int_equal(verdict()->confidence, 2);
+	assert_string_equal(V.object, "rank 2 (pid 4003, trainer)");
+}
+
+static void test_orderly_end(void **state)
+{
+	(void)state;
+	job(true);
+	for (int i = 0; i < RANKS; i++)
+		exits(i, 0, 0);
+	tick(3 * SEC);
+	assert_true(list_has(verdict()->ruled_out, "dead rank: none"));
+	assert_string_equal(V.kind, "");
+}
+
+/* A helper that is killed is no fault. */
+static void test_helper_killed(void **state)
+{
+	struct ft_rec r;
+	struct ft_ev_proc_start *s;
+	struct ft_ev_proc_exit *e;
+
+	(void)state;
+	job(true);
+	s = ft_rec_new(&r, FT_KIND_proc_start, now);
+	s->ppid = PID(1);
+	s->exec = 0;
+	head(&r, 9000, "trainer");
+	play(&r);
+	e = ft_rec_new(&r, FT_KIND_proc_exit, now);
+	e->signal = 9;
+	head(&r, 9000, "trainer");
+	play(&r);
+	tick(3 * SEC);
+	verdict();
+	assert_string_equal(V.kind, "");
+}
+
+static void test_resets(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	reset(1, 1, false);
+	reset(1, 1, true); /* the same connection, seen by its other end */
+	tick(5 * SEC);
+	assert_int_equal(seen.n, 1);
+	e = verdict();
+	assert_string_equal(V.kind, "tcp-reset");
+	assert_string_equal(V.object, "connections between rank 1 and rank 2");
+	assert_true(list_has(e->evidence, "1 established connections reset"));
+}
+
+static void test_ordinary_resets(void **state)
+{
+	(void)state;
+	job(true);
+	reset(0, 2, false); /* refused */
+	reset(1, 4, false); /* closing */
+	reset(2, 1, false); /* its process ends */
+	exits(3, 0, 0);
+	tick(5 * SEC);
+	assert_true(list_has(verdict()->ruled_out,
+			     "reset connections: none while both ends ran (3 ordinary)"));
+	assert_string_equal(V.kind, "");
+}
+
+static void test_nccl_error(void **state)
+{
+	struct ft_rec r;
+
+	(void)state;
+	job(true);
+	rec_comm(&r, now, PID(1), 17, 0x2000, 1, 2)->result = 2;
+	play(&r);
+	assert_true(list_has(verdict()->evidence, "unhandled system error"));
+	assert_string_equal(V.kind, "nccl-error");
+	assert_non_null(strstr(V.object, "ncclCommSplit in rank 1"));
+}
+
+/* The death explains the loss and the errors that came after it. */
+static void test_death_explains(void **state)
+{
+	struct ft_rec r;
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	exits(2, 0, 11);
+	tick(3 * SEC);
+	retransmit(1, 1, 20);
+	rec_comm(&r, now, PID(1), 20, 0x2000, 1, 2)->result = 6;
+	play(&r);
+	e = verdict();
+	assert_string_equal(V.kind, "rank-died");
+	assert_true(list_has(e->evidence, "consequence: path between rank 1 and rank 2"));
+	assert_true(list_has(e->evidence, "consequence: ncclCommFinalize"));
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		T(test_flap),		T(test_flap_by_count),	 T(test_up_alone),
+		T(test_slower),		T(test_flap_after_loss), T(test_tx_timeout),
+		T(test_death),		T(test_death_by_status), T(test_stopped),
+		T(test_first_of_all),	T(test_orderly_end),	 T(test_helper_killed),
+		T(test_resets),		T(test_ordinary_resets), T(test_nccl_error),
+		T(test_death_explains),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+#include "diag_fixture.h"
+
+/* Nothing came in at all: nothing is excluded, and nothing is healthy. */
+static void test_empty(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	e = verdict();
+	assert_string_equal(V.kind, "");
+	assert_int_equal(e->ruled_out.len, 0);
+	assert_true(list_has(e->blind, "packet loss: not known whether it was watched"));
+	assert_true(list_has(e->blind, "carrier loss: not known whether it was watched"));
+	assert_true(list_has(e->blind, "dead rank: not known whether it was watched"));
+	assert_true(e->next.len > 0);
+	assert_int_equal(e->hits.len, 0);
+	assert_true(e->since_ns == FT_NONE_U64);
+	assert_int_equal(e->final, 1);
+}
+
+static void test_no_cause(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	tick(10 * SEC);
+	e = verdict();
+	assert_string_equal(V.kind, "");
+	assert_true(
+		list_has(e->evidence,
+			 "4 processes, 4 ranks, 7 TCP connections, 4 interfaces watched for 10 s"));
+	assert_true(
+		list_has(e->ruled_out,
+			 "packet loss on these links: 0 segments sent again in 14 connections"));
+	assert_true(list_has(e->ruled_out, "dropped packets: none"));
+	assert_true(list_has(e->ruled_out, "dead rank: none (4 of 4 still run"));
+	assert_true(list_has(e->ruled_out, "hung transmit queue: none"));
+	assert_false(list_has(e->blind, "watched"));
+	assert_true(list_has(e->next, "on each other node of the job: sudo fabrictrace -a"));
+}
+
+static void test_probe_off(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	watch("net.link", false);
+	watch("tcp.reset", false);
+	watch("tcp.reset", true); /* another program gives the same events */
+	e = verdict();
+	assert_true(list_has(e->blind, "carrier loss: not watched"));
+	assert_true(list_has(e->blind, "what this probe gives (no BTF)"));
+	assert_false(list_has(e->ruled_out, "carrier loss"));
+	assert_true(list_has(e->ruled_out, "reset connections: none"));
+}
+
+static void test_blind_and_lost(void **state)
+{
+	const struct ft_ev_verdict *e;
+	struct ft_ev_session *s;
+	struct ft_ev_lost *l;
+	struct ft_ev_inv_host *h;
+	struct ft_rec r;
+
+	(void)state;
+	s = ft_rec_new(&r, FT_KIND_session, now);
+	ft_rec_strs_add(&r, &s->blind, "NVLink");
+	ft_rec_strs_add(&r, &s->blind, "switch queues");
+	play(&r);
+	play(&r); /* the same again is one line */
+	l = ft_rec_new(&r, FT_KIND_lost, now);
+	l->records = 12;
+	ft_rec_str(&r, &l->of, "tcp.state");
+	play(&r);
+	h = ft_rec_new(&r, FT_KIND_inv_host, now);
+	ft_rec_str(&r, &h->what, "/proc/7/maps");
+	ft_rec_str(&r, &h->reason, "no answer in 200 ms");
+	play(&r);
+	e = verdict();
+	assert_true(list_has(e->blind, "12 events were lost"));
+	assert_true(list_has(e->blind, "NVLink"));
+	assert_true(list_has(e->blind, "/proc/7/maps: no answer in 200 ms"));
+}
+
+/* More than a record can hold: cut, counted, and still a record. */
+static void test_much_blind(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		struct ft_rec r;
+		struct ft_ev_inv_host *h = ft_rec_new(&r, FT_KIND_inv_host, now);
+		char what[64];
+
+		ft_fmt(what, "/proc/%d/something", i);
+		ft_rec_str(&r, &h->what, what);
+		ft_rec_str(&r, &h->reason, "no answer");
+		play(&r);
+	}
+	assert_true(list_has(verdict()->blind, "more"));
+	assert_true(V.rec.h.size < FT_REC_MAX);
+}
+
+static void test_job_command(void **state)
+{
+	struct ft_rec r;
+	struct ft_ev_inv_proc *p = rec_proc(&r, now, 77, 1, 7, 0);
+
+	(void)state;
+	ft_rec_str(&r, &p->job, "88123");
+	play(&r);
+	assert_true(list_has(verdict()->next, "srun --jobid=88123"));
+}
+
+/* The far end is on another node: the command for it is there to copy. */
+static void test_remote(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	for (int from = 0; from < 2; from++) {
+		for (int i = 0; i < 20; i++) {
+			struct ft_rec r;
+			struct ft_ev_tcp_retransmit *t;
+
+			now += NSEC_PER_MSEC;
+			t = ft_rec_new(&r, FT_KIND_tcp_retransmit, now);
+			t->segs = 1;
+			head(&r, PID(from), "trainer");
+			set_socket(&r, ip_of(from), 45000, "10.99.7.7", 5000, NS(from), "eth0");
+			play(&r);
+		}
+	}
+	e = verdict();
+	assert_string_equal(V.object, "10.99.7.7 (another node, or not traced)");
+	assert_true(list_has(e->next, "ssh 10.99.7.7 sudo fabrictrace -a"));
+	assert_true(list_has(e->evidence, "cannot be seen from here"));
+}
+
+static void heartbeat(char *text, size_t size, uint32_t open)
+{
+	struct ft_rec r;
+	struct ft_attr attr;
+	const struct ft_ev_heartbeat *h = (const void *)&r;
+
+	ft_diag_heartbeat(D, now, &r, &attr);
+	assert_int_equal(ft_rec_check(&r, r.h.size), 0);
+	assert_int_equal(h->open, open);
+	ft_str_copy(&r.h, h->text, text, size);
+}
+
+static void test_heartbeat(void **state)
+{
+	char text[300];
+
+	(void)state;
+	job(true);
+	heartbeat(text, sizeof(text), 0);
+	assert_string_equal(
+		text, "4 of 4 ranks run, 0 segments sent again, 0 packets dropped, no finding");
+	drop_at(1, 2, NS(2), "eth0", "NETFILTER_DROP", 20);
+	retransmit(1, 1, 20);
+	tick(2 * SEC);
+	heartbeat(text, sizeof(text), 1);
+	assert_string_equal(text, "#1 link loses packets: eth0 of rank 2 (netns 4026532202)");
+	tick(100 * SEC);
+	heartbeat(text, sizeof(text), 0);
+}
+
+/* Asked in between: the later answer knows more. */
+static void test_twice(void **state)
+{
+	(void)state;
+	job(true);
+	verdict();
+	assert_string_equal(V.kind, "");
+	retransmit(1, 1, 30);
+	verdict();
+	assert_string_equal(V.kind, "lossy-link");
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		T(test_empty),		T(test_no_cause),   T(test_probe_off),
+		T(test_blind_and_lost), T(test_much_blind), T(test_job_command),
+		T(test_remote),		T(test_heartbeat),  T(test_twice),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
