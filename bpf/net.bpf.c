@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /*
- * Packets that the kernel drops, and transmit queues that hang. The path of a packet that nobody traces costs
- * at most two map lookups.
+ * Packets that the kernel drops, and transmit queues that hang. The path of a packet that nobody
+ * traces costs at most two map lookups.
  */
 #include "include/agg.bpf.h"
 #include "include/socks.bpf.h"
@@ -15,8 +15,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define TH_ACK	   0x10
 
 /*
- * skb->dev shares its storage with the links of queues: a pointer is believed when what it points to fits
- * what else is known, the interface of arrival or the namespace of the socket.
+ * skb->dev shares its storage with the links of queues: a pointer is believed when what it points
+ * to fits what else is known, the interface of arrival or the namespace of the socket.
  */
 static __always_inline struct net_device *skb_device(struct sk_buff *skb, struct sock *sk)
 {
@@ -39,10 +39,14 @@ struct l4_head {
 	__u8 offset, flags;
 } __attribute__((packed));
 
-/* Addresses and ports from the packet's own headers, as source and destination. *opens: a first SYN. */
+/*
+ * Addresses and ports from the packet's own headers, as source and destination. *opens: a first
+ * SYN.
+ */
 static __always_inline bool skb_headers(struct sk_buff *skb, struct ft_ev_net_drop *e, bool *opens)
 {
-	__u16 off = BPF_CORE_READ(skb, network_header), proto = bpf_ntohs(BPF_CORE_READ(skb, protocol));
+	__u16 off = BPF_CORE_READ(skb, network_header),
+	      proto = bpf_ntohs(BPF_CORE_READ(skb, protocol));
 	unsigned char *head = BPF_CORE_READ(skb, head);
 	struct l4_head th;
 	__u32 l4;
@@ -80,10 +84,15 @@ static __always_inline bool skb_headers(struct sk_buff *skb, struct ft_ev_net_dr
 	return true;
 }
 
-/* The traced socket that an arriving packet is for, though it never met it. One lookup for a stranger's. */
+/*
+ * The traced socket that an arriving packet is for, though it never met it. One lookup for a
+ * stranger's.
+ */
 static __always_inline struct ft_owner *owner_by_tuple(const struct ft_ev_net_drop *e, bool opens)
 {
-	struct ft_tuple t = { .netns = e->netns, .lport = e->dport, .rport = e->sport, .proto = e->proto };
+	struct ft_tuple t = {
+		.netns = e->netns, .lport = e->dport, .rport = e->sport, .proto = e->proto
+	};
 	struct ft_owner *o;
 
 	if (e->proto != IPPROTO_TCP && e->proto != IPPROTO_UDP)
@@ -144,9 +153,12 @@ int BPF_PROG(net_drop, struct sk_buff *skb, void *location)
 			return 0;
 	}
 	dev = skb_device(skb, sk);
-	/* A veth hands packets on with their sender's socket: the place of the drop is the device's namespace. */
-	netns = dev ? BPF_CORE_READ(dev, nd_net.net, ns.inum) :
-		      BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
+	/*
+	 * A veth hands packets on with their sender's socket: the place of the drop is the device's
+	 * namespace.
+	 */
+	netns = dev ? BPF_CORE_READ(dev, nd_net.net, ns.inum)
+		    : BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
 	if (!o && !bpf_map_lookup_elem(&ft_netns, &netns))
 		return 0;
 	if (reason < sizeof(cfg.drop_class) && cfg.drop_class[reason] == FT_DROP_ORDINARY) {

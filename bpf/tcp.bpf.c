@@ -84,8 +84,8 @@ static __always_inline void tuple_del(struct sock *sk, bool listener)
 		__ok;                                                                              \
 	})
 
-static __always_inline void key_of_tuple(struct ft_agg_key *k, __u16 kind, __u32 pid, __u16 sport, __u16 dport,
-					 const __u8 *daddr, __u32 netns, __u64 extra)
+static __always_inline void key_of_tuple(struct ft_agg_key *k, __u16 kind, __u32 pid, __u16 sport,
+					 __u16 dport, const __u8 *daddr, __u32 netns, __u64 extra)
 {
 	const __u32 *d = (const __u32 *)daddr;
 
@@ -99,7 +99,8 @@ static __always_inline void key_of_tuple(struct ft_agg_key *k, __u16 kind, __u32
 
 /* --- states --- */
 
-static __always_inline void state_record(struct sock *sk, const struct ft_owner *o, int from, int to)
+static __always_inline void state_record(struct sock *sk, const struct ft_owner *o, int from,
+					 int to)
 {
 	struct ft_ev_tcp_state e;
 	struct ft_agg_key key;
@@ -130,7 +131,8 @@ int BPF_PROG(tcp_set_state, struct sock *sk, int from, int to)
 		o->how = FT_HOW(listener);
 		unconfirmed = 1;
 	}
-	if (from == TCP_SYN_RECV) /* the accepted socket starts with the SYN-ACKs sent again, told elsewhere */
+	/* The accepted socket starts with its SYN-ACKs that were sent again: told elsewhere. */
+	if (from == TCP_SYN_RECV)
 		o->retrans = BPF_CORE_READ((struct tcp_sock *)sk, total_retrans);
 	if (to == TCP_ESTABLISHED || to == TCP_LISTEN)
 		tuple_add(sk, o, to == TCP_LISTEN);
@@ -144,9 +146,10 @@ int BPF_PROG(tcp_set_state, struct sock *sk, int from, int to)
 /* --- retransmissions --- */
 
 /*
- * Segments since the last look, as the kernel counts them for TcpRetransSegs: it raises the socket's
- * total_retrans in the same place. The tracepoint also fires for attempts that sent and counted nothing (6.17:
- * the packet is still in the device's queue), and has no segment count of its own.
+ * Segments since the last look, as the kernel counts them for TcpRetransSegs: it raises the
+ * socket's total_retrans in the same place. The tracepoint also fires for attempts that sent and
+ * counted nothing (6.17: the packet is still in the device's queue), and has no segment count of
+ * its own.
  */
 static __always_inline __u32 segs_new(struct ft_owner *o, struct sock *sk)
 {
@@ -161,7 +164,8 @@ static __always_inline void retransmit_submit(struct ft_ev_tcp_retransmit *e)
 {
 	struct ft_agg_key key;
 
-	key_of_tuple(&key, FT_KIND_tcp_retransmit, e->h.pid, e->sport, e->dport, e->daddr, e->netns, 0);
+	key_of_tuple(&key, FT_KIND_tcp_retransmit, e->h.pid, e->sport, e->dport, e->daddr, e->netns,
+		     0);
 	agg_submit(&key, &e->h, sizeof(*e), e->segs, e->bytes);
 }
 

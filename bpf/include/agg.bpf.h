@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
  * Storms: of one key the first records of a second are sent, the others counted. The reader takes
- * the counts every second. An event is sent, or counted here, or counted as lost: never two of them.
+ * the counts every second. An event is sent, or counted here, or counted as lost: never two of
+ * them.
  */
 #ifndef FT_AGG_BPF_H
 #define FT_AGG_BPF_H
@@ -42,10 +43,11 @@ static __always_inline struct ft_agg *agg_new(struct ft_agg_key *key, const void
 }
 
 /*
- * Sends the record or counts it. s0 and s1 are its additive fields. A macro body in a function: size
- * must be a constant for the verifier.
+ * Sends the record or counts it. s0 and s1 are its additive fields. A macro body in a function:
+ * size must be a constant for the verifier.
  */
-static __always_inline void agg_submit(struct ft_agg_key *key, struct ft_hdr *rec, __u32 size, __u64 s0, __u64 s1)
+static __always_inline void agg_submit(struct ft_agg_key *key, struct ft_hdr *rec, __u32 size,
+				       __u64 s0, __u64 s1)
 {
 	struct ft_agg *a = bpf_map_lookup_elem(&ft_agg, key);
 	__u64 now = rec->ts_ns;

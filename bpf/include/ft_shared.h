@@ -27,15 +27,18 @@ union ft_any_rec {
 struct ft_cfg {
 	__u64 storm_window_ns;
 	__u32 storm_records;
-	__u32 all_procs;	/* -a: no filter by process */
-	__u32 follow;		/* children are traced too */
-	__u32 skb_has_reason;	/* kfree_skb tells why */
-	__u32 retransmit_err;	/* tcp_retransmit_skb has a third argument (6.17) */
-	__u32 reset_reason;	/* tcp_send_reset has a third argument (6.12) */
-	__u32 collectives;	/* one record per NCCL call */
-	__u32 self;		/* the tracer's own tgid */
-	__u8 drop_class[512];	/* enum ft_drop_class by core drop reason */
-	/* No bytes: puts all layouts into each object's BTF, where a test compares them with the table. */
+	__u32 all_procs;      /* -a: no filter by process */
+	__u32 follow;	      /* children are traced too */
+	__u32 skb_has_reason; /* kfree_skb tells why */
+	__u32 retransmit_err; /* tcp_retransmit_skb has a third argument (6.17) */
+	__u32 reset_reason;   /* tcp_send_reset has a third argument (6.12) */
+	__u32 collectives;    /* one record per NCCL call */
+	__u32 self;	      /* the tracer's own tgid */
+	__u8 drop_class[512]; /* enum ft_drop_class by core drop reason */
+	/*
+	 * No bytes: puts all layouts into each object's BTF, where a test compares them with the
+	 * table.
+	 */
 	union ft_any_rec layouts[0];
 };
 
@@ -59,7 +62,7 @@ struct ft_owner {
 	__u64 start_ns;
 	__u32 pid;
 	__u32 how;
-	__u32 flags; /* FT_REC_SHARED */
+	__u32 flags;   /* FT_REC_SHARED */
 	__u32 retrans; /* the socket's total_retrans when last seen */
 	char task[16];
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* Sockets of traced processes: their owner, and their addresses for packets that have no socket yet. */
+/*
+ * Sockets of traced processes: their owner, and their addresses for packets that have no socket
+ * yet.
+ */
 #ifndef FT_SOCKS_BPF_H
 #define FT_SOCKS_BPF_H
 
@@ -23,8 +26,8 @@ enum {
 };
 
 /*
- * The owner lives and dies with the socket, so an address that is used again cannot inherit it. Cloned:
- * an accepted socket starts with its listener's owner.
+ * The owner lives and dies with the socket, so an address that is used again cannot inherit it.
+ * Cloned: an accepted socket starts with its listener's owner.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -65,7 +68,9 @@ static __always_inline void ip6_copy(__u8 *ip, const struct in6_addr *v6)
 	bpf_probe_read_kernel(ip, 16, v6);
 }
 
-/* A request or timewait socket is smaller than struct sock: nothing behind sock_common may be read. */
+/*
+ * A request or timewait socket is smaller than struct sock: nothing behind sock_common may be read.
+ */
 static __always_inline bool sk_is_full(const struct sock *sk)
 {
 	__u8 state = BPF_CORE_READ(sk, __sk_common.skc_state);
@@ -95,7 +100,10 @@ static __always_inline bool sk_tuple(const struct sock_common *c, struct ft_tupl
 	return true;
 }
 
-/* Of a full socket: one that is closing has lost its port number by then (inet_put_port), not its source port. */
+/*
+ * Of a full socket: one that is closing has lost its port number by then (inet_put_port), not its
+ * source port.
+ */
 static __always_inline bool sk_full_tuple(const struct sock *sk, struct ft_tuple *t)
 {
 	if (!sk_tuple(&sk->__sk_common, t))

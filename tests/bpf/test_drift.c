@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /*
- * The layout that the BPF compiler gave each record, by the BTF of the built objects, against the table that
- * user code decodes with.
+ * The layout that the BPF compiler gave each record, by the BTF of the built objects, against the
+ * table that user code decodes with.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
-/* Every program of the probe table passes this kernel's verifier, or its target does not exist here. */
+/*
+ * Every program of the probe table passes this kernel's verifier, or its target does not exist
+ * here.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

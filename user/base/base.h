@@ -13,14 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ARRAY_SIZE(a)	     (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b)	     ((a) < (b) ? (a) : (b))
-#define MAX(a, b)	     ((a) > (b) ? (a) : (b))
-#define container_of(p, t, m) ((t *)((char *)(p) - offsetof(t, m)))
-#define NSEC_PER_SEC	     1000000000ULL
-#define NSEC_PER_MSEC	     1000000ULL
-#define __printf(a, b)	     __attribute__((format(printf, a, b)))
-#define _cleanup_(f)	     __attribute__((cleanup(f)))
+#define ARRAY_SIZE(a)	      (sizeof(a) / sizeof((a)[0]))
+#define MIN(a, b)	      ((a) < (b) ? (a) : (b))
+#define MAX(a, b)	      ((a) > (b) ? (a) : (b))
+#define container_of(p, t, m) ((t *)((char *)(p)-offsetof(t, m)))
+#define NSEC_PER_SEC	      1000000000ULL
+#define NSEC_PER_MSEC	      1000000ULL
+#define __printf(a, b)	      __attribute__((format(printf, a, b)))
+#define _cleanup_(f)	      __attribute__((cleanup(f)))
 
 static inline void ft_freep(void *p)
 {
@@ -98,8 +98,8 @@ void ft_buf_escape(struct ft_buf *b, const char *s, size_t len);
 void ft_strcpy(char *dst, const char *src, size_t size);
 
 /*
- * Whole file below `root` ("" or "/" for the host), at most max bytes, terminated by a NUL that is not
- * counted. Returns its length or negative errno (-EFBIG when longer). *out is allocated.
+ * Whole file below `root` ("" or "/" for the host), at most max bytes, terminated by a NUL that is
+ * not counted. Returns its length or negative errno (-EFBIG when longer). *out is allocated.
  */
 ssize_t ft_read_file(const char *root, const char *path, size_t max, char **out);
 /* First line of a file as number or text; negative errno. */
@@ -122,9 +122,9 @@ void ft_time_iso(uint64_t real_ns, char out[32]);
 
 /*
  * --- worker: calls that can block on a sick target run in a thread, with a deadline ---
- * Runs fn(arg) and waits at most timeout_ms for it. Returns fn's result, or -ETIMEDOUT; then the thread goes on
- * alone and release(arg) is called when it ends. arg must not be touched after -ETIMEDOUT. At most
- * FT_WORKERS_STUCK threads may be left so, then -EBUSY.
+ * Runs fn(arg) and waits at most timeout_ms for it. Returns fn's result, or -ETIMEDOUT; then the
+ * thread goes on alone and release(arg) is called when it ends. arg must not be touched after
+ * -ETIMEDOUT. At most FT_WORKERS_STUCK threads may be left so, then -EBUSY.
  */
 #define FT_WORKERS_STUCK 16
 int ft_worker_call(int (*fn)(void *), void (*release)(void *), void *arg, int timeout_ms);

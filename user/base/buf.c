@@ -75,7 +75,10 @@ static size_t utf8_len(const unsigned char *s, size_t left)
 {
 	static const struct {
 		unsigned char mask, lead, len, min2;
-	} forms[] = { { 0x80, 0x00, 1, 0 }, { 0xe0, 0xc0, 2, 0 }, { 0xf0, 0xe0, 3, 0xa0 }, { 0xf8, 0xf0, 4, 0x90 } };
+	} forms[] = { { 0x80, 0x00, 1, 0 },
+		      { 0xe0, 0xc0, 2, 0 },
+		      { 0xf0, 0xe0, 3, 0xa0 },
+		      { 0xf8, 0xf0, 4, 0x90 } };
 
 	for (size_t f = 0; f < ARRAY_SIZE(forms); f++) {
 		size_t len = forms[f].len;

@@ -33,7 +33,9 @@ int ft_loop_new(struct ft_loop **out)
 	return 0;
 }
 
-/* Frees what ft_loop_del() marked; a handler may delete itself or others while events are handled. */
+/*
+ * Frees what ft_loop_del() marked; a handler may delete itself or others while events are handled.
+ */
 static void reap(struct ft_loop *l, bool all)
 {
 	for (struct handler **p = &l->handlers; *p;) {

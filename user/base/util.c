@@ -99,7 +99,10 @@ int64_t ft_clock_offset(void)
 	int64_t best = 0;
 	uint64_t width = UINT64_MAX;
 
-	/* The tightest of a few brackets: a preemption between the reads would look like a clock step. */
+	/*
+	 * The tightest of a few brackets: a preemption between the reads would look like a clock
+	 * step.
+	 */
 	for (int i = 0; i < 5; i++) {
 		uint64_t a = ft_mono_ns(), r = ft_real_ns(), b = ft_mono_ns();
 

@@ -15,9 +15,10 @@ int ft_cmd_topo(int argc, char **argv);
 int ft_bpf_failed(int err);
 
 /*
- * Calls each(out, name, what it hides) for every capability that is missing, or only for the two that nothing
- * works without. Returns their number.
+ * Calls each(out, name, what it hides) for every capability that is missing, or only for the two
+ * that nothing works without. Returns their number.
  */
-int ft_perm_missing(struct ft_buf *out, bool essential, void (*each)(struct ft_buf *, const char *, const char *));
+int ft_perm_missing(struct ft_buf *out, bool essential,
+		    void (*each)(struct ft_buf *, const char *, const char *));
 
 #endif

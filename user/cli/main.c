@@ -31,8 +31,8 @@ static int help(void)
 int main(int argc, char **argv)
 {
 	/*
-	 * The kernel's BTF is read and dropped several times, 5 MB each: without a fixed threshold glibc moves such
-	 * blocks into the heap after the first one and peak memory doubles.
+	 * The kernel's BTF is read and dropped several times, 5 MB each: without a fixed threshold
+	 * glibc moves such blocks into the heap after the first one and peak memory doubles.
 	 */
 	mallopt(M_MMAP_THRESHOLD, 256 << 10);
 	if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {

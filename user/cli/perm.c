@@ -12,12 +12,17 @@ static const struct {
 } needs[] = {
 	{ CAP_BPF, "CAP_BPF", true, "everything that comes from the kernel" },
 	{ CAP_PERFMON, "CAP_PERFMON", true, "everything that comes from the kernel" },
-	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", false, "libraries, environment and open files of other users' processes" },
-	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", false, "files of other users: libraries in containers" },
+	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", false,
+	  "libraries, environment and open files of other users' processes" },
+	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", false,
+	  "files of other users: libraries in containers" },
 	{ CAP_NET_ADMIN, "CAP_NET_ADMIN", false, "details of interfaces" },
-	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", true, "interfaces in other network namespaces, raw PCI configuration" },
-	{ CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", true, "map_files: deleted or replaced libraries" },
-	{ CAP_SYSLOG, "CAP_SYSLOG", false, "the kernel log, and names of the functions that drop packets" },
+	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", true,
+	  "interfaces in other network namespaces, raw PCI configuration" },
+	{ CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", true,
+	  "map_files: deleted or replaced libraries" },
+	{ CAP_SYSLOG, "CAP_SYSLOG", false,
+	  "the kernel log, and names of the functions that drop packets" },
 };
 
 static bool have(cap_t caps, cap_value_t cap)
@@ -27,7 +32,8 @@ static bool have(cap_t caps, cap_value_t cap)
 	return !cap_get_flag(caps, cap, CAP_EFFECTIVE, &v) && v == CAP_SET;
 }
 
-int ft_perm_missing(struct ft_buf *out, bool essential, void (*each)(struct ft_buf *, const char *, const char *))
+int ft_perm_missing(struct ft_buf *out, bool essential,
+		    void (*each)(struct ft_buf *, const char *, const char *))
 {
 	cap_t caps = cap_get_proc();
 	int missing = 0;
@@ -35,7 +41,8 @@ int ft_perm_missing(struct ft_buf *out, bool essential, void (*each)(struct ft_b
 	if (!caps)
 		return 0;
 	for (size_t i = 0; i < (essential ? 2 : ARRAY_SIZE(needs)); i++) {
-		if (have(caps, needs[i].cap) || (needs[i].admin_will_do && have(caps, CAP_SYS_ADMIN)))
+		if (have(caps, needs[i].cap) ||
+		    (needs[i].admin_will_do && have(caps, CAP_SYS_ADMIN)))
 			continue;
 		each(out, needs[i].name, needs[i].hides);
 		missing++;
@@ -57,7 +64,8 @@ static int no_permission(int err)
 
 	if (ft_perm_missing(&names, true, name_only)) {
 		ft_err("not permitted: %s missing; run as root, or grant the capabilities (man fabrictrace, "
-		       "CAPABILITIES)", names.s);
+		       "CAPABILITIES)",
+		       names.s);
 		return FT_EXIT_NOPERM;
 	}
 	if (!ft_read_line("", "/sys/kernel/security/lockdown", lockdown, sizeof(lockdown)) &&
@@ -66,7 +74,8 @@ static int no_permission(int err)
 		       "lockdown=integrity or none");
 		return FT_EXIT_UNAVAILABLE;
 	}
-	ft_err("the kernel refused every program: %s; `fabrictrace probes -v` shows its words", strerror(-err));
+	ft_err("the kernel refused every program: %s; `fabrictrace probes -v` shows its words",
+	       strerror(-err));
 	return FT_EXIT_NOPERM;
 }
 
@@ -79,6 +88,7 @@ int ft_bpf_failed(int err)
 		       "of all current distributions have");
 		return FT_EXIT_UNAVAILABLE;
 	}
-	ft_err("cannot load the tracing programs: %s; `fabrictrace probes -v` shows why", strerror(-err));
+	ft_err("cannot load the tracing programs: %s; `fabrictrace probes -v` shows why",
+	       strerror(-err));
 	return FT_EXIT_INTERNAL;
 }

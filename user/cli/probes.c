@@ -70,7 +70,8 @@ static void print_text(const struct ft_probe *p)
 	printf("%-8s %-30s %-15s %s\n", p->object[0] ? p->object : "poller", target, p->what,
 	       states[p->state]);
 	if (p->state == FT_PROBE_OFF)
-		printf("%9swhy:    %s\n%9sunseen: %s\n", "", p->reason[0] ? p->reason : "not loaded", "", p->hides);
+		printf("%9swhy:    %s\n%9sunseen: %s\n", "",
+		       p->reason[0] ? p->reason : "not loaded", "", p->hides);
 }
 
 static void print_capability(struct ft_buf *b, const char *name, const char *hides)
@@ -88,9 +89,15 @@ static void no_event(void *ctx, const void *rec, size_t len)
 
 int ft_cmd_probes(int argc, char **argv)
 {
-	static const struct argp argp = { options, parse, NULL,
+	static const struct argp argp = {
+		options,
+		parse,
+		NULL,
 		"Shows each program of the tracer, whether this kernel takes it, and what is not seen without it.",
-		NULL, NULL, NULL };
+		NULL,
+		NULL,
+		NULL
+	};
 	struct ft_emit emit = { no_event, NULL };
 	struct ft_bpf_opts bpf_opts = {};
 	struct ft_loop *loop = NULL;

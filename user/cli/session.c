@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /*
- * One tracing session. Records flow in one direction: sources -> order -> attribution -> diagnosis -> output.
+ * One tracing session. Records flow in one direction: sources -> order -> attribution -> diagnosis
+ * -> output.
  */
 #include <sys/signalfd.h>
 #include <signal.h>
@@ -8,10 +9,10 @@
 #include "cli/cli.h"
 #include "cli/session_parts.h"
 
-#define MAX_HELD       262144		   /* records in the order queue */
-#define LINGER_NS      (2 * NSEC_PER_SEC)  /* after the last process its sockets may still retransmit */
-#define CLOCK_STEP_NS  (10 * NSEC_PER_MSEC)
-#define HEARTBEAT_S    60
+#define MAX_HELD      262144		 /* records in the order queue */
+#define LINGER_NS     (2 * NSEC_PER_SEC) /* after the last process its sockets may still retransmit */
+#define CLOCK_STEP_NS (10 * NSEC_PER_MSEC)
+#define HEARTBEAT_S   60
 
 /* --- right side: ordered records --- */
 
@@ -210,10 +211,12 @@ static int pipeline_open(struct session *s)
 
 static int session_open(struct session *s)
 {
-	struct ft_bpf_opts bpf_opts = { s->opts->all, s->opts->no_children, s->opts->collectives, 0 };
-	struct ft_nccl_opts nccl_opts = {
-		.all = s->opts->all, .collectives = s->opts->collectives, .found = session_nccl_found, .ctx = s
-	};
+	struct ft_bpf_opts bpf_opts = { s->opts->all, s->opts->no_children, s->opts->collectives,
+					0 };
+	struct ft_nccl_opts nccl_opts = { .all = s->opts->all,
+					  .collectives = s->opts->collectives,
+					  .found = session_nccl_found,
+					  .ctx = s };
 	struct ft_probe *row;
 	int err = ft_loop_new(&s->loop);
 

@@ -33,7 +33,9 @@ static void add_blind(struct ft_rec *rec, struct ft_str *list, const struct ft_p
 		ft_fmt(text, "%s (%s)", p[i].hides, p[i].reason);
 		ft_rec_strs_add(rec, list, text);
 	}
-	ft_rec_strs_add(rec, list, "PCIe links and AER, RDMA queue pairs, NVLink, GPU state (not watched by this version)");
+	ft_rec_strs_add(
+		rec, list,
+		"PCIe links and AER, RDMA queue pairs, NVLink, GPU state (not watched by this version)");
 }
 
 void session_head(struct session *s)

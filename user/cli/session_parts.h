@@ -43,7 +43,10 @@ void session_record(void *ctx, const void *rec, size_t len);
 void session_end_look(void *ctx);
 
 /* --- session_watch.c: the processes that are traced --- */
-/* Starts the command held, resolves the target and adds its processes. 0 or the program's exit status. */
+/*
+ * Starts the command held, resolves the target and adds its processes. 0 or the program's exit
+ * status.
+ */
 int session_targets(struct session *s, struct ft_pidset *set);
 /* Inventory, interfaces and NCCL of the target, or of the node without one. */
 void session_watch(struct session *s, const struct ft_pidset *set);

@@ -72,8 +72,8 @@ static bool proc_ended_already(uint32_t pid, struct ft_proc_stat *st)
 }
 
 /*
- * The start time tells the process from a later one with its number. The kernel removes the entry at the end of
- * the process: one that ended just before the entry was made would stay for ever.
+ * The start time tells the process from a later one with its number. The kernel removes the entry
+ * at the end of the process: one that ended just before the entry was made would stay for ever.
  */
 static int proc_add(struct session *s, uint32_t pid)
 {
@@ -142,7 +142,10 @@ void session_child_go(struct session *s)
 	s->go_fd = -1;
 }
 
-/* Adds the target's processes until a look finds no new one: those that fork meanwhile are followed by the kernel. */
+/*
+ * Adds the target's processes until a look finds no new one: those that fork meanwhile are followed
+ * by the kernel.
+ */
 static int targets_add(struct session *s, struct ft_pidset *set)
 {
 	uint32_t child = s->child;
@@ -199,7 +202,8 @@ void session_child_reap(struct session *s)
 	int status;
 
 	if (s->child > 0 && waitpid(s->child, &status, WNOHANG) == s->child) {
-		s->child_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+		s->child_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+						      : WEXITSTATUS(status);
 		s->child = 0;
 	}
 }

@@ -9,19 +9,25 @@ enum { OPT_CGROUP = 0x100, OPT_NO_CHILDREN, OPT_JSON, OPT_NO_COLOR, OPT_COLLECTI
 
 static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, "What to trace (nothing: the node's GPUs and NICs):", 1 },
-	{ "pid", 'p', "PID[,PID...]", 0, "these processes and their descendants, now and later", 1 },
+	{ "pid", 'p', "PID[,PID...]", 0, "these processes and their descendants, now and later",
+	  1 },
 	{ "no-children", OPT_NO_CHILDREN, NULL, 0, "with -p: without descendants", 1 },
-	{ "cgroup", OPT_CGROUP, "PATH", 0, "the processes of a cgroup: its path, or a part of it that only one has "
-	  "(container id, pod uid, job_88123)", 1 },
+	{ "cgroup", OPT_CGROUP, "PATH", 0,
+	  "the processes of a cgroup: its path, or a part of it that only one has "
+	  "(container id, pod uid, job_88123)",
+	  1 },
 	{ "all", 'a', NULL, 0, "every process that has an NCCL library mapped, now or later", 1 },
 	{ NULL, 0, NULL, 0, "How long and how:", 2 },
 	{ "duration", 'd', "SECONDS", 0, "end after so long", 2 },
-	{ "collectives", OPT_COLLECTIVES, NULL, 0, "one record per NCCL call (see OVERHEAD in the man page)", 2 },
+	{ "collectives", OPT_COLLECTIVES, NULL, 0,
+	  "one record per NCCL call (see OVERHEAD in the man page)", 2 },
 	{ NULL, 0, NULL, 0, "Output:", 3 },
-	{ "json", OPT_JSON, NULL, 0, "one JSON object per line (fabrictrace schema describes them)", 3 },
+	{ "json", OPT_JSON, NULL, 0, "one JSON object per line (fabrictrace schema describes them)",
+	  3 },
 	{ "quiet", 'q', NULL, 0, "only findings and the verdict", 3 },
 	{ "verbose", 'v', NULL, 0, "every event, and what the kernel said", 3 },
-	{ "no-color", OPT_NO_COLOR, NULL, 0, "plain text (also with NO_COLOR set, or when not to a terminal)", 3 },
+	{ "no-color", OPT_NO_COLOR, NULL, 0,
+	  "plain text (also with NO_COLOR set, or when not to a terminal)", 3 },
 	{},
 };
 
@@ -102,7 +108,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		/* argp hands over the first word after --; a word before it is a mistake */
 		if (!state->quoted || state->next - 1 < state->quoted)
-			argp_error(state, "unexpected argument \"%s\": a process is given with -p, a command after --", arg);
+			argp_error(
+				state,
+				"unexpected argument \"%s\": a process is given with -p, a command after --",
+				arg);
 		o->cmd = state->argv + state->next - 1;
 		state->next = state->argc;
 		break;
@@ -117,11 +126,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 int ft_cmd_trace(int argc, char **argv)
 {
-	static const struct argp argp = { options, parse, "[-- CMD [ARG...]]",
+	static const struct argp argp = {
+		options,
+		parse,
+		"[-- CMD [ARG...]]",
 		"Attaches to a running job without restarting it and names the link, NIC, GPU or process at fault, "
 		"and the NCCL ranks that pay for it.\v"
 		"Ctrl-C, SIGTERM and SIGHUP end with the verdict; SIGUSR1 prints it and goes on.",
-		NULL, NULL, NULL };
+		NULL,
+		NULL,
+		NULL
+	};
 	struct ft_trace_opts o = {};
 	int status;
 

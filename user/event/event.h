@@ -8,7 +8,18 @@
 
 enum ft_severity { FT_INFO, FT_WARNING, FT_ERROR, FT_FATAL };
 
-enum ft_type { FT_T_u8, FT_T_u16, FT_T_u32, FT_T_u64, FT_T_s32, FT_T_s64, FT_T_c16, FT_T_ip, FT_T_str, FT_T_strs };
+enum ft_type {
+	FT_T_u8,
+	FT_T_u16,
+	FT_T_u32,
+	FT_T_u64,
+	FT_T_s32,
+	FT_T_s64,
+	FT_T_c16,
+	FT_T_ip,
+	FT_T_str,
+	FT_T_strs
+};
 
 /* What a field is in a record that stands for several events. */
 enum ft_role { FT_ROLE_KEY, FT_ROLE_SUM, FT_ROLE_VARIES };
@@ -49,8 +60,9 @@ extern const char *const ft_severity_name[];
 const char *ft_how_name(unsigned int bit);
 /* Name of a value in a list of names, NULL when it has none. */
 const char *ft_value_name(const struct ft_format *f, uint64_t value);
-extern const struct ft_format ft_format_tcp_state, ft_format_direction, ft_format_l4proto, ft_format_nccl_op,
-	ft_format_nccl_dtype, ft_format_nccl_result, ft_format_probe_state, ft_format_confidence;
+extern const struct ft_format ft_format_tcp_state, ft_format_direction, ft_format_l4proto,
+	ft_format_nccl_op, ft_format_nccl_dtype, ft_format_nccl_result, ft_format_probe_state,
+	ft_format_confidence;
 const char *ft_name_of(const struct ft_format *f, uint64_t value); /* "?" instead of NULL */
 
 /* --- records --- */
@@ -83,7 +95,9 @@ struct ft_rec {
 		uint64_t align;
 	};
 };
-/* Returns the typed record, e.g. struct ft_ev_net_link *e = ft_rec_new(&rec, FT_KIND_net_link, ts). */
+/*
+ * Returns the typed record, e.g. struct ft_ev_net_link *e = ft_rec_new(&rec, FT_KIND_net_link, ts).
+ */
 void *ft_rec_new(struct ft_rec *rec, enum ft_kind kind, uint64_t ts_ns);
 /* Appends a text; cut when the record is full. Set texts one field after the other. */
 void ft_rec_str(struct ft_rec *rec, struct ft_str *field, const char *s);
@@ -117,30 +131,33 @@ struct ft_attr_nic {
 struct ft_attr {
 	uint8_t nranks, ngpus, nnics, nlinks;
 	bool shared;
-	bool truncated;	   /* more than FT_ATTR_MAX were possible */
-	uint32_t how;	   /* 1 << enum ft_how, the record's own bits included */
-	uint8_t severity;  /* enum ft_severity */
+	bool truncated;	  /* more than FT_ATTR_MAX were possible */
+	uint32_t how;	  /* 1 << enum ft_how, the record's own bits included */
+	uint8_t severity; /* enum ft_severity */
 	char container[72];
 	struct ft_attr_rank ranks[FT_ATTR_MAX];
 	struct ft_attr_gpu gpus[FT_ATTR_MAX];
 	struct ft_attr_nic nics[FT_ATTR_MAX];
 	char links[FT_ATTR_MAX][16];
-	/* the other end of the event's connection, where it is on this node; not in the JSON line */
+	/*
+	 * the other end of the event's connection, where it is on this node; not in the JSON line
+	 */
 	uint8_t npeers;
-	bool peer_sends; /* the event's source address is the peer's */
+	bool peer_sends;   /* the event's source address is the peer's */
 	uint32_t peer_pid; /* 0 unknown */
 	struct ft_attr_rank peers[FT_ATTR_MAX];
 };
 
 /* --- JSON --- */
 /* One line without newline. attr may be NULL (nothing known). */
-void ft_json_event(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr, const char *host,
-		   const struct ft_clock *clock);
+void ft_json_event(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr,
+		   const char *host, const struct ft_clock *clock);
 /*
- * The inverse: a line of ft_json_event() becomes a record and, unless attr is NULL, its attribution. Times stay
- * CLOCK_REALTIME, as if the monotonic clock had offset 0; tid and start_ns are not in a line and stay 0. All of
- * `how` comes back in the record's head. Members that the schema does not know are ignored.
- * 0, -EBADMSG (no JSON object, wrong types, numbers above INT64_MAX), -EPROTO (unknown kind or version).
+ * The inverse: a line of ft_json_event() becomes a record and, unless attr is NULL, its
+ * attribution. Times stay CLOCK_REALTIME, as if the monotonic clock had offset 0; tid and start_ns
+ * are not in a line and stay 0. All of `how` comes back in the record's head. Members that the
+ * schema does not know are ignored. 0, -EBADMSG (no JSON object, wrong types, numbers above
+ * INT64_MAX), -EPROTO (unknown kind or version).
  */
 int ft_json_parse(const char *line, size_t len, struct ft_rec *out, struct ft_attr *attr);
 /* Only the `data` object. */
@@ -151,10 +168,14 @@ void ft_json_schema(struct ft_buf *b);
 /* --- order: holds records back for hold_ns and hands them on by time --- */
 struct ft_order;
 typedef void (*ft_sink_fn)(void *ctx, struct ft_hdr *ev);
-int ft_order_new(struct ft_order **out, uint64_t hold_ns, size_t max_records, ft_sink_fn sink, void *ctx);
+int ft_order_new(struct ft_order **out, uint64_t hold_ns, size_t max_records, ft_sink_fn sink,
+		 void *ctx);
 void ft_order_free(struct ft_order *o);
 #define FT_HOLD_NS (20 * NSEC_PER_MSEC)
-/* Copies the record (checked before). Over max_records the oldest goes out early. 0, -ENOMEM, or ft_rec_check's. */
+/*
+ * Copies the record (checked before). Over max_records the oldest goes out early. 0, -ENOMEM, or
+ * ft_rec_check's.
+ */
 int ft_order_push(struct ft_order *o, const void *rec, size_t len);
 /* Hands on what is older than now_ns - hold; UINT64_MAX: all. */
 void ft_order_advance(struct ft_order *o, uint64_t now_ns);

@@ -95,7 +95,8 @@ static void json_field(struct ft_buf *b, const struct ft_field *f, const struct 
 
 /* Walks the fields, opening and closing the objects that `a__b` names stand for. */
 static void each_field(struct ft_buf *b, const struct ft_kind_info *k, const struct ft_hdr *ev,
-		       void (*value)(struct ft_buf *, const struct ft_field *, const struct ft_hdr *),
+		       void (*value)(struct ft_buf *, const struct ft_field *,
+				     const struct ft_hdr *),
 		       const char *open, const char *close)
 {
 	const char *group = NULL;
@@ -211,8 +212,8 @@ static void json_how(struct ft_buf *b, uint32_t how)
 	ft_buf_puts(b, "]");
 }
 
-void ft_json_event(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr, const char *host,
-		   const struct ft_clock *clock)
+void ft_json_event(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr,
+		   const char *host, const struct ft_clock *clock)
 {
 	static const struct ft_attr nothing;
 	const struct ft_kind_info *k = ft_kind(ev->kind);
@@ -220,8 +221,11 @@ void ft_json_event(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_at
 	char iso[32];
 
 	ft_time_iso(real, iso);
-	ft_buf_printf(b, "{\"v\":1,\"ts_ns\":\"%llu\",\"time\":\"%s\",\"kind\":\"%s\",\"severity\":\"%s\",\"host\":",
-		      (unsigned long long)real, iso, k->name, ft_severity_name[attr ? attr->severity : k->severity]);
+	ft_buf_printf(
+		b,
+		"{\"v\":1,\"ts_ns\":\"%llu\",\"time\":\"%s\",\"kind\":\"%s\",\"severity\":\"%s\",\"host\":",
+		(unsigned long long)real, iso, k->name,
+		ft_severity_name[attr ? attr->severity : k->severity]);
 	json_cstr(b, host);
 	if (ev->pid)
 		ft_buf_printf(b, ",\"pid\":%u,\"task\":", ev->pid);
@@ -241,7 +245,8 @@ void ft_json_event(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_at
 	attr = attr ? attr : &nothing;
 	json_ranks(b, attr);
 	json_devices(b, attr);
-	ft_buf_printf(b, ",\"shared\":%s", attr->shared || (ev->flags & FT_REC_SHARED) ? "true" : "false");
+	ft_buf_printf(b, ",\"shared\":%s",
+		      attr->shared || (ev->flags & FT_REC_SHARED) ? "true" : "false");
 	json_how(b, attr->how | ev->how);
 	if (ev->flags & FT_REC_LATE)
 		ft_buf_puts(b, ",\"late\":true");
@@ -273,25 +278,39 @@ static void schema_field(struct ft_buf *b, const struct ft_field *f, const struc
 	ft_buf_puts(b, "}");
 }
 
-#define NUL(t) "{\"type\":[\"" t "\",\"null\"]}"
+/* clang-format off */
+#define TYPE(t)	       "{\"type\":\"" t "\"}"
+#define NUL(t)	       "{\"type\":[\"" t "\",\"null\"]}"
+#define P(name, value) "\"" name "\":" value
+#define OBJECT(props)  "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{" props "}}"
+#define LIST(item)     "{\"type\":\"array\",\"items\":" item "}"
 static const char schema_head[] =
-	"{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"title\":\"fabrictrace event\",\"type\":\"object\","
-	"\"required\":[\"v\",\"ts_ns\",\"time\",\"kind\",\"severity\",\"host\",\"pid\",\"task\",\"container\",\"count\","
-	"\"ranks\",\"gpus\",\"nics\",\"links\",\"shared\",\"how\",\"data\"],"
-	"\"additionalProperties\":false,\"properties\":{\"v\":{\"const\":1},"
-	"\"ts_ns\":{\"type\":\"string\",\"pattern\":\"^[0-9]+$\"},\"time\":{\"type\":\"string\"},"
-	"\"severity\":{\"enum\":[\"info\",\"warning\",\"error\",\"fatal\"]},"
-	"\"host\":" NUL("string") ",\"pid\":" NUL("integer") ",\"task\":" NUL("string") ",\"container\":" NUL("string")
-	",\"count\":{\"type\":\"integer\",\"minimum\":1},"
-	"\"first_ts_ns\":{\"type\":\"string\"},\"last_ts_ns\":{\"type\":\"string\"},"
-	"\"late\":{\"const\":true},\"before_attach\":{\"const\":true},\"shared\":{\"type\":\"boolean\"},"
-	"\"ranks\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{"
-	"\"comm\":" NUL("string") ",\"rank\":" NUL("integer") ",\"nranks\":" NUL("integer") ",\"global_rank\":" NUL("integer")
-	"}}},\"gpus\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{"
-	"\"index\":" NUL("integer") ",\"bdf\":" NUL("string") "}}},"
-	"\"nics\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{"
-	"\"netdev\":" NUL("string") ",\"ibdev\":" NUL("string") ",\"port\":" NUL("integer") ",\"bdf\":" NUL("string") "}}},"
-	"\"links\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},";
+	"{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\","
+	"\"title\":\"fabrictrace event\",\"type\":\"object\","
+	"\"required\":[\"v\",\"ts_ns\",\"time\",\"kind\",\"severity\",\"host\",\"pid\",\"task\","
+	"\"container\",\"count\",\"ranks\",\"gpus\",\"nics\",\"links\",\"shared\",\"how\",\"data\"],"
+	"\"additionalProperties\":false,\"properties\":{"
+	P("v", "{\"const\":1}") ","
+	P("ts_ns", "{\"type\":\"string\",\"pattern\":\"^[0-9]+$\"}") ","
+	P("time", TYPE("string")) ","
+	P("severity", "{\"enum\":[\"info\",\"warning\",\"error\",\"fatal\"]}") ","
+	P("host", NUL("string")) ","
+	P("pid", NUL("integer")) ","
+	P("task", NUL("string")) ","
+	P("container", NUL("string")) ","
+	P("count", "{\"type\":\"integer\",\"minimum\":1}") ","
+	P("first_ts_ns", TYPE("string")) ","
+	P("last_ts_ns", TYPE("string")) ","
+	P("late", "{\"const\":true}") ","
+	P("before_attach", "{\"const\":true}") ","
+	P("shared", TYPE("boolean")) ","
+	P("ranks", LIST(OBJECT(P("comm", NUL("string")) "," P("rank", NUL("integer")) ","
+		P("nranks", NUL("integer")) "," P("global_rank", NUL("integer"))))) ","
+	P("gpus", LIST(OBJECT(P("index", NUL("integer")) "," P("bdf", NUL("string"))))) ","
+	P("nics", LIST(OBJECT(P("netdev", NUL("string")) "," P("ibdev", NUL("string")) ","
+		P("port", NUL("integer")) "," P("bdf", NUL("string"))))) ","
+	P("links", LIST(TYPE("string"))) ",";
+/* clang-format on */
 
 void ft_json_schema(struct ft_buf *b)
 {
@@ -301,7 +320,9 @@ void ft_json_schema(struct ft_buf *b)
 	ft_buf_puts(b, "\"how\":{\"type\":\"array\",\"items\":{\"enum\":[");
 	for (unsigned int i = 0; ft_how_name(i); i++)
 		ft_buf_printf(b, "%s\"%s\"", i ? "," : "", ft_how_name(i));
-	ft_buf_puts(b, "]}},\"kind\":{\"type\":\"string\"},\"data\":{\"type\":\"object\"}},\"oneOf\":[");
+	ft_buf_puts(
+		b,
+		"]}},\"kind\":{\"type\":\"string\"},\"data\":{\"type\":\"object\"}},\"oneOf\":[");
 	for (unsigned int i = 0; i < FT_KIND_MAX; i++) {
 		const struct ft_kind_info *k = ft_kind(i);
 
@@ -309,8 +330,11 @@ void ft_json_schema(struct ft_buf *b)
 			continue;
 		ft_buf_printf(b, "%s{\"description\":", first ? "" : ",");
 		ft_buf_json_str(b, k->doc, strlen(k->doc));
-		ft_buf_printf(b, ",\"properties\":{\"kind\":{\"const\":\"%s\"},\"data\":{\"additionalProperties\":false,"
-				 "\"properties\":{", k->name);
+		ft_buf_printf(
+			b,
+			",\"properties\":{\"kind\":{\"const\":\"%s\"},\"data\":{\"additionalProperties\":false,"
+			"\"properties\":{",
+			k->name);
 		each_field(b, k, NULL, schema_field, "{\"type\":\"object\",\"properties\":{", "}}");
 		ft_buf_puts(b, "}}}}");
 		first = false;

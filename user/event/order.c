@@ -18,7 +18,8 @@ struct ft_order {
 	void *ctx;
 };
 
-int ft_order_new(struct ft_order **out, uint64_t hold_ns, size_t max_records, ft_sink_fn sink, void *ctx)
+int ft_order_new(struct ft_order **out, uint64_t hold_ns, size_t max_records, ft_sink_fn sink,
+		 void *ctx)
 {
 	struct ft_order *o = calloc(1, sizeof(*o));
 

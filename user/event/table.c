@@ -15,7 +15,7 @@ static const struct ft_format ft_format_hidden = { "hidden", NULL };
 
 #define N(value, name) { value, name },
 #define NAMES(id, list)                                                                            \
-	static const struct ft_name names_##id[] = { list { 0, NULL } };                           \
+	static const struct ft_name names_##id[] = { list{ 0, NULL } };                            \
 	const struct ft_format ft_format_##id = { #id, names_##id };
 #include "schema/events.def"
 #undef N
@@ -33,18 +33,18 @@ static const struct ft_format ft_format_hidden = { "hidden", NULL };
 #define F(type, name, format, doc)  FIELD(type, name, format, doc, FT_ROLE_KEY)
 #define FS(type, name, format, doc) FIELD(type, name, format, doc, FT_ROLE_SUM)
 #define FV(type, name, format, doc) FIELD(type, name, format, doc, FT_ROLE_VARIES)
-#define EVENT(number, id, name, severity, doc, list)                                            \
+#define EVENT(number, id, name, severity, doc, list)                                               \
 	static const struct ft_field *fields_##id(size_t *n)                                       \
 	{                                                                                          \
 		typedef struct ft_ev_##id self;                                                    \
-		static const struct ft_field f[] = { list };                                    \
+		static const struct ft_field f[] = { list };                                       \
                                                                                                    \
 		*n = ARRAY_SIZE(f);                                                                \
 		return f;                                                                          \
 	}
 #include "schema/events.def"
 
-#define EVENT(number, id, name_, severity_, doc_, list)                                         \
+#define EVENT(number, id, name_, severity_, doc_, list)                                            \
 	[number] = {                                                                               \
 		.name = name_,                                                                     \
 		.doc = doc_,                                                                       \

@@ -79,7 +79,8 @@ void ft_nccl_cache_unref(struct ft_nccl_cache *c);
 int ft_nccl_cache_read(struct ft_nccl_cache *c, int fd, struct ft_nccl_image *out);
 /*
  * Mappings found to be no NCCL are passed over without opening the file for the next seconds: eight
- * ranks that start together map the same 300 files each. Not longer, since inode numbers are reused.
+ * ranks that start together map the same 300 files each. Not longer, since inode numbers are
+ * reused.
  */
 #define FT_NCCL_SKIP_NS (2 * NSEC_PER_SEC)
 bool ft_nccl_cache_skip(struct ft_nccl_cache *c, const struct ft_map *m);

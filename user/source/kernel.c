@@ -5,16 +5,42 @@
 #include "source/loader.h"
 
 /*
- * Drops that are the protocol's ordinary course: a closed port, a duplicate, a frame for somebody else. By
- * name, since the numbers differ by kernel. What is not here is a fault.
+ * Drops that are the protocol's ordinary course: a closed port, a duplicate, a frame for somebody
+ * else. By name, since the numbers differ by kernel. What is not here is a fault.
  */
 static const char *const ordinary[] = {
-	"NOT_DROPPED_YET", "CONSUMED", "NOT_SPECIFIED", "NO_SOCKET", "SOCKET_CLOSE", "SOCKET_FILTER", "UNIX_DISCONNECT",
-	"UNIX_SKIP_OOB", "OTHERHOST", "UNICAST_IN_L2_MULTICAST", "TCP_OLD_DATA", "TCP_OFOMERGE", "TCP_OLD_SEQUENCE",
-	"TCP_RESET", "TCP_CLOSE", "TCP_OLD_ACK", "TCP_TOO_OLD_ACK", "TCP_ABORT_ON_DATA", "TCP_RFC7323_PAWS_ACK",
-	"TCP_RFC7323_TW_PAWS", "TCP_FASTOPEN", "UNHANDLED_PROTO", "IPV6DISABLED", "IPV6_NDISC_NS_OTHERHOST",
-	"TAP_FILTER", "TAP_TXFILTER", "DUP_FRAG", "QUEUE_PURGE", "PACKET_SOCK_ERROR", "MAC_IEEE_MAC_CONTROL",
-	"BRIDGE_INGRESS_STP_STATE", "LOCAL_MAC",
+	"NOT_DROPPED_YET",
+	"CONSUMED",
+	"NOT_SPECIFIED",
+	"NO_SOCKET",
+	"SOCKET_CLOSE",
+	"SOCKET_FILTER",
+	"UNIX_DISCONNECT",
+	"UNIX_SKIP_OOB",
+	"OTHERHOST",
+	"UNICAST_IN_L2_MULTICAST",
+	"TCP_OLD_DATA",
+	"TCP_OFOMERGE",
+	"TCP_OLD_SEQUENCE",
+	"TCP_RESET",
+	"TCP_CLOSE",
+	"TCP_OLD_ACK",
+	"TCP_TOO_OLD_ACK",
+	"TCP_ABORT_ON_DATA",
+	"TCP_RFC7323_PAWS_ACK",
+	"TCP_RFC7323_TW_PAWS",
+	"TCP_FASTOPEN",
+	"UNHANDLED_PROTO",
+	"IPV6DISABLED",
+	"IPV6_NDISC_NS_OTHERHOST",
+	"TAP_FILTER",
+	"TAP_TXFILTER",
+	"DUP_FRAG",
+	"QUEUE_PURGE",
+	"PACKET_SOCK_ERROR",
+	"MAC_IEEE_MAC_CONTROL",
+	"BRIDGE_INGRESS_STP_STATE",
+	"LOCAL_MAC",
 };
 
 struct symbol {
@@ -101,8 +127,12 @@ void ft_features(const struct btf *btf, struct ft_cfg *cfg)
 {
 	const struct btf_enum *e;
 
-	/* The reason came in 5.17 and was taken to 5.15 stable: the prototype tells, not the version. */
-	cfg->skb_has_reason = tracepoint_args(btf, "kfree_skb") >= 3 && enum_values(btf, "skb_drop_reason", &e) > 0;
+	/*
+	 * The reason came in 5.17 and was taken to 5.15 stable: the prototype tells, not the
+	 * version.
+	 */
+	cfg->skb_has_reason = tracepoint_args(btf, "kfree_skb") >= 3 &&
+			      enum_values(btf, "skb_drop_reason", &e) > 0;
 	cfg->retransmit_err = tracepoint_args(btf, "tcp_retransmit_skb") >= 3;
 	cfg->reset_reason = tracepoint_args(btf, "tcp_send_reset") >= 3;
 	cfg->storm_window_ns = NSEC_PER_SEC;
@@ -127,7 +157,8 @@ int ft_kernel_new(struct ft_kernel **out, const struct btf *btf)
 	}
 	for (int i = 0; i < count; i++)
 		if (e[i].val >= 0 && e[i].val < count)
-			ft_fmt(n->reasons[e[i].val], "%s", short_reason(btf__name_by_offset(btf, e[i].name_off)));
+			ft_fmt(n->reasons[e[i].val], "%s",
+			       short_reason(btf__name_by_offset(btf, e[i].name_off)));
 	*out = n;
 	return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /*
- * Loads each source's object on its own, attaches what this kernel takes, and notes for every row of the
- * probe table why it is not attached.
+ * Loads each source's object on its own, attaches what this kernel takes, and notes for every row
+ * of the probe table why it is not attached.
  */
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -81,7 +81,8 @@ static const char *load_reason(int err)
 	if (err == -EPERM || err == -EACCES)
 		return "not permitted: needs CAP_BPF and CAP_PERFMON, or the kernel is locked down";
 	if (err == -E2BIG || err == -EINVAL || err == -ENOTSUP)
-		ft_fmt(text, "the kernel's verifier refused it (%s); -v shows its log", strerror(-err));
+		ft_fmt(text, "the kernel's verifier refused it (%s); -v shows its log",
+		       strerror(-err));
 	else
 		ft_fmt(text, "load failed: %s", strerror(-err));
 	return text;
@@ -308,7 +309,8 @@ static void bpf_attach_all(struct ft_bpf *b)
 		probe_attach(b, i);
 }
 
-int ft_bpf_open(struct ft_bpf **out, const struct ft_bpf_opts *opts, struct ft_loop *loop, const struct ft_emit *emit)
+int ft_bpf_open(struct ft_bpf **out, const struct ft_bpf_opts *opts, struct ft_loop *loop,
+		const struct ft_emit *emit)
 {
 	struct ft_bpf *b = calloc(1, sizeof(*b));
 	int err;
@@ -319,7 +321,8 @@ int ft_bpf_open(struct ft_bpf **out, const struct ft_bpf_opts *opts, struct ft_l
 	libbpf_set_print(log_line);
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
 #define OBJECT(n) { #n, _binary_##n##_bpf_o_start, _binary_##n##_bpf_o_end, NULL },
-	memcpy(b->objects, (struct object[]){ OBJECT(proc) OBJECT(tcp) OBJECT(net) OBJECT(nccl) }, sizeof(b->objects));
+	memcpy(b->objects, (struct object[]){ OBJECT(proc) OBJECT(tcp) OBJECT(net) OBJECT(nccl) },
+	       sizeof(b->objects));
 #undef OBJECT
 	b->probes = ft_probe_table(&b->nprobes);
 	err = b->probes ? kernel_read(b) : -ENOMEM;

@@ -25,7 +25,10 @@ static inline void ft_emit(const struct ft_emit *e, const struct ft_rec *rec)
 /* --- the loader --- */
 enum ft_probe_state { FT_PROBE_OFF, FT_PROBE_ON, FT_PROBE_UNNEEDED };
 
-/* One program and what became of it. Rows with the same `what` are variants: the first that works is used. */
+/*
+ * One program and what became of it. Rows with the same `what` are variants: the first that works
+ * is used.
+ */
 struct ft_probe {
 	const char *object, *program; /* object "" is a poller */
 	const char *attach;	      /* "tp_btf/kfree_skb" */
@@ -46,10 +49,13 @@ struct ft_bpf_opts {
 };
 
 /*
- * Opens, loads and attaches every object of the probe table; what does not work is noted in the table. Only
- * -ENOTSUP (no BTF), -EPERM (no program could be loaded for want of rights) and -ENOMEM fail as a whole.
+ * Opens, loads and attaches every object of the probe table; what does not work is noted in the
+ * table. Only
+ * -ENOTSUP (no BTF), -EPERM (no program could be loaded for want of rights) and -ENOMEM fail as a
+ * whole.
  */
-int ft_bpf_open(struct ft_bpf **out, const struct ft_bpf_opts *opts, struct ft_loop *loop, const struct ft_emit *emit);
+int ft_bpf_open(struct ft_bpf **out, const struct ft_bpf_opts *opts, struct ft_loop *loop,
+		const struct ft_emit *emit);
 void ft_bpf_free(struct ft_bpf *b);
 /* Lets events flow. */
 void ft_bpf_ready(struct ft_bpf *b);
@@ -66,7 +72,10 @@ void ft_bpf_proc_del(struct ft_bpf *b, uint32_t pid);
 bool ft_bpf_proc_next(struct ft_bpf *b, uint32_t *pid);
 /* Whether traced sockets are open still. */
 bool ft_bpf_sockets(struct ft_bpf *b);
-/* Emits inv.sock for each socket that traced processes have open; they belong to their process from now on. */
+/*
+ * Emits inv.sock for each socket that traced processes have open; they belong to their process from
+ * now on.
+ */
 int ft_bpf_seed_sockets(struct ft_bpf *b);
 int ft_bpf_netns_add(struct ft_bpf *b, uint32_t netns);
 
@@ -81,17 +90,21 @@ struct ft_probe *ft_bpf_probe(struct ft_bpf *b, const char *object, const char *
 /* --- NCCL: uprobes on the libraries that traced processes map --- */
 struct ft_nccl_src;
 struct ft_nccl_opts {
-	bool all; /* every process with an NCCL library, now and later */
+	bool all;	  /* every process with an NCCL library, now and later */
 	bool collectives; /* one record per call: returns of all calls are probed too */
-	void (*found)(void *ctx, uint32_t pid); /* -a: a process with an NCCL library that is not traced yet */
+	void (*found)(void *ctx,
+		      uint32_t pid); /* -a: a process with an NCCL library that is not traced yet */
 	void *ctx;
 };
-int ft_nccl_src_new(struct ft_nccl_src **out, struct ft_bpf *bpf, struct ft_loop *loop, const struct ft_emit *emit,
-		    const struct ft_nccl_opts *opts);
+int ft_nccl_src_new(struct ft_nccl_src **out, struct ft_bpf *bpf, struct ft_loop *loop,
+		    const struct ft_emit *emit, const struct ft_nccl_opts *opts);
 void ft_nccl_src_free(struct ft_nccl_src *s);
 /* Looks through all processes now and calls opts.found for those with NCCL that were not added. */
 int ft_nccl_src_find(struct ft_nccl_src *s);
-/* Looks through the process's mappings now and follows later ones. 1: has NCCL, 0: none, negative errno. */
+/*
+ * Looks through the process's mappings now and follows later ones. 1: has NCCL, 0: none, negative
+ * errno.
+ */
 int ft_nccl_src_add(struct ft_nccl_src *s, uint32_t pid);
 void ft_nccl_src_del(struct ft_nccl_src *s, uint32_t pid);
 /* Once a second: emits nccl.stats of what moved. */
@@ -101,7 +114,10 @@ void ft_nccl_src_tick(struct ft_nccl_src *s);
 struct ft_link_src;
 int ft_link_src_new(struct ft_link_src **out, struct ft_loop *loop, const struct ft_emit *emit);
 void ft_link_src_free(struct ft_link_src *s);
-/* Watches the namespace of a process (once per namespace): emits inv.netdev for each interface, then net.link. */
+/*
+ * Watches the namespace of a process (once per namespace): emits inv.netdev for each interface,
+ * then net.link.
+ */
 int ft_link_src_add(struct ft_link_src *s, uint32_t pid, uint32_t netns);
 
 #endif

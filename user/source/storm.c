@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /*
- * The kernel's counters only grow and this reader takes differences, so nothing is lost between a read and a
+ * The kernel's counters only grow and this reader takes differences, so nothing is lost between a
+ * read and a
  * reset: there is none.
  */
 #include <bpf/bpf.h>
@@ -135,8 +136,8 @@ static void read_key(struct ft_storm *s, const struct ft_agg_key *key, const str
 	ft_emit(emit, &rec);
 }
 
-static void read_lost(struct ft_storm *s, unsigned int kind, uint64_t *seen, uint64_t now, const char *why,
-		      const struct ft_emit *emit)
+static void read_lost(struct ft_storm *s, unsigned int kind, uint64_t *seen, uint64_t now,
+		      const char *why, const struct ft_emit *emit)
 {
 	struct ft_rec rec;
 	struct ft_ev_lost *e;
@@ -165,7 +166,8 @@ static void read_counts(struct ft_storm *s, const struct ft_emit *emit)
 			full += s->percpu[c].map_full;
 		}
 		read_lost(s, kind, &s->lost[kind], lost, "ring buffer full", emit);
-		read_lost(s, kind, &s->map_full[kind], full, "map full: counted without its details", emit);
+		read_lost(s, kind, &s->map_full[kind], full,
+			  "map full: counted without its details", emit);
 	}
 }
 
@@ -180,7 +182,8 @@ void ft_storm_read(struct ft_storm *s, const struct ft_emit *emit)
 
 		if (s->agg_fd < 0)
 			break;
-		err = bpf_map_lookup_batch(s->agg_fd, first ? NULL : &cursor, &cursor, s->keys, s->values, &n, NULL);
+		err = bpf_map_lookup_batch(s->agg_fd, first ? NULL : &cursor, &cursor, s->keys,
+					   s->values, &n, NULL);
 		if (err && errno != ENOENT)
 			break;
 		for (uint32_t i = 0; i < n; i++)
