@@ -176,7 +176,7 @@ gone() {	# PID: ended, a zombie at most, within 2 s
 
 # The helpers are there, and end with a trainer that is killed.
 helpers() {
-	local trainer= kids= kid tries
+	local trainer='' kids='' kid tries
 	start 1 --threads 2 --nranks 2 --seconds 30 --helpers 2
 	for ((tries = 0; tries < 100; tries++)); do
 		read -r trainer _ <<<"$(children_of "${pids[0]}")" || true

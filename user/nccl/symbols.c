@@ -96,7 +96,7 @@ static int elf_open(struct elf *e, int fd)
 	e->size = st.st_size;
 	if (read_at(e, 0, &e->ehdr, sizeof(e->ehdr)))
 		return -ENOEXEC;
-	if (memcmp(id, ELFMAG, SELFMAG) || id[EI_CLASS] != ELFCLASS64 ||
+	if (memcmp(id, ELFMAG, SELFMAG) != 0 || id[EI_CLASS] != ELFCLASS64 ||
 	    id[EI_DATA] != ELFDATA2LSB || e->ehdr.e_machine != MACHINE)
 		return -ENOEXEC;
 	if (e->ehdr.e_type != ET_DYN && e->ehdr.e_type != ET_EXEC)
