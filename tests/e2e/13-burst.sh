@@ -82,6 +82,41 @@ output_owner()
 	echo 0
 }
 
+lives_in()
+{
+	[[ $(readlink "/proc/$1/ns/net") == *"$(ns_inode "$2")"* ]]
+}
+
+# Packets for a closed port are no fault: counted, as the kernel counts them, and not listed.
+ordinary()
+{
+	local space pid counted total
+
+	net_star 2 2
+	space=$(ns_rank 2 1)
+	ip netns exec "$space" sleep 60 &
+	pid=$!
+	own_process $pid
+	wait_until 5 lives_in $pid "$space"
+	trace_start ordinary -p $pid
+	ns "$(ns_rank 2 0)" python3 -c 'import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for i in range(1000):
+    s.sendto(b"x", ("10.99.2.2", 9))'
+	counted=$(nstat_get "$space" UdpNoPorts)
+	kill $pid
+	trace_wait ordinary
+	is "$counted" 1000 "ordinary: the kernel counts 1000 packets without a port"
+	# A neighbour's IPv6 chatter may add a few.
+	total=$(trace_jq ordinary '[.[] | select(.kind == "net.ordinary")][-1].data.total')
+	ok "ordinary: so does the tracer ($total)" \
+		test "$total" -ge "$counted" -a "$total" -le $((counted + 50))
+	is "$(trace_jq ordinary 'map(select(.kind == "net.drop")) | length')" 0 \
+		"ordinary: and lists none"
+}
+
+ordinary
+
 net_star 0 2
 net_loss 0 1 100 in "udp dport 5001"
 burst 0 ingress

@@ -20,7 +20,7 @@ cgroup_root()
 # run NAME ROOT PATTERN: a process in ROOT/UNIQUE/job_88UNIQUE starts others after the attach.
 run()
 {
-	local name=$1 dir=$2/$UNIQUE/job_88$UNIQUE pattern=$3 pid go=$FT_TMP/$1.go other child
+	local name=$1 dir=$2/$UNIQUE/job_88$UNIQUE pattern=$3 pid go=$FT_TMP/$1.go other child joins
 
 	mkdir -p "$dir"
 	sh -c 'while ! test -e "$0"; do sleep 0.05; done; sleep 0.3 & echo $! >"$0.child"; wait' \
@@ -31,7 +31,14 @@ run()
 	other=$!
 	own_process $other
 	echo $pid >"$dir/cgroup.procs"
+	sleep 60 &
+	joins=$!
+	own_process $joins
 	trace_start "$name" --cgroup "$pattern"
+	echo $joins >"$dir/cgroup.procs"
+	ok "$name: a process that is moved in is seen" \
+		wait_until 5 trace_has "$name" ".kind == \"inv.proc\" and .pid == $joins"
+	kill $joins
 	touch "$go"
 	trace_wait "$name" 20
 	child=$(cat "$go.child")

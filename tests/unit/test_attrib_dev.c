@@ -112,6 +112,79 @@ static void test_partial_files(void **state)
 	assert_true(got.shared);
 }
 
+static void feed_used(uint32_t pid, int gpu)
+{
+	struct ft_rec r;
+	struct ft_ev_inv_gpu_proc *e = ft_rec_new(&r, FT_KIND_inv_gpu_proc, 1);
+
+	head(&r, pid, "trainer");
+	e->index = gpu;
+	ft_rec_str(&r, &e->bdf, bdfs[gpu]);
+	feed(&r);
+}
+
+/* What runs where is known better than by what is open. */
+static void test_nvml(void **state)
+{
+	(void)state;
+	feed_gpus(4);
+	feed_used(10, 2); /* before the process is known */
+	feed_files(10, 0, 4, NULL);
+	feed_files(11, 0, 4, NULL);
+	feed_used(11, 1); /* and after */
+	feed_used(11, 1); /* MIG: one line per instance */
+	feed_retransmit(10, 0);
+	assert_one_gpu(2);
+	assert_true(got.how & FT_HOW(nvml));
+	assert_false(got.how & FT_HOW(dev_files));
+	feed_retransmit(11, 0);
+	assert_one_gpu(1);
+	/* a wrong hint does not overrule it */
+	feed_comm(11, 13, 0x1000, 0, 4, 3);
+	feed_retransmit(11, 0);
+	assert_one_gpu(1);
+}
+
+/* The process has them all; an event is told apart by its communicator's device, or not at all. */
+static void test_nvml_several(void **state)
+{
+	(void)state;
+	feed_gpus(4);
+	feed_files(10, 0, 4, NULL);
+	feed_used(10, 0);
+	feed_used(10, 3);
+	assert_int_equal(got.ngpus, 2);
+	assert_false(got.shared); /* of the process itself */
+	feed_retransmit(10, 0);
+	assert_int_equal(got.ngpus, 2);
+	assert_true(got.shared);
+	assert_false(got.how & FT_HOW(cuda_device));
+	feed_comm(10, 13, 0x1000, 0, 4, 3);
+	feed_retransmit(10, 0);
+	assert_one_gpu(3);
+	assert_true(got.how & FT_HOW(nvml));
+	assert_true(got.how & FT_HOW(cuda_device));
+	feed_exit(10, 0, 0);
+	assert_false(got.shared);
+}
+
+/* A device that the process does not run on is no hint; after an exec nothing of it holds. */
+static void test_nvml_no_hint(void **state)
+{
+	(void)state;
+	feed_gpus(4);
+	feed_files(10, 0, 4, NULL);
+	feed_used(10, 0);
+	feed_used(10, 1);
+	feed_comm(10, 13, 0x1000, 0, 4, 3);
+	feed_retransmit(10, 0);
+	assert_int_equal(got.ngpus, 2);
+	assert_true(got.shared);
+	feed_start(10, 1, true);
+	feed_retransmit(10, 0);
+	assert_int_equal(got.ngpus, 0);
+}
+
 static void feed_netdev(uint32_t netns, uint32_t ifindex, const char *name, const char *bdf,
 			const char *ibdev)
 {
@@ -190,7 +263,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		T(test_one_file),	 T(test_several_files), T(test_device_number),
 		T(test_visible_devices), T(test_partial_files), T(test_nic),
-		T(test_links),
+		T(test_links),		 T(test_nvml),		T(test_nvml_several),
+		T(test_nvml_no_hint),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

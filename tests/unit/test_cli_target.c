@@ -137,6 +137,112 @@ static void test_all(void **state)
 	assert_false(ft_pidset_has(&set, 1000));
 }
 
+/* --- srun --- */
+#define BATCH "/system.slice/slurmstepd.scope/job_88123/step_batch/user/task_0"
+
+/* A batch script with its own slurmstepd, and srun with its fork, on the job's first node. */
+static void put_batch(void)
+{
+	put_proc(&(struct proc_spec){ 800, 1, "slurmstepd", .inner = 0 });
+	put_proc(&(struct proc_spec){ 801, 800, "bash", .env = "SLURM_JOB_ID=88123",
+				      .cgroup = BATCH });
+	put_proc(&(struct proc_spec){ 802, 801, "srun", .env = "SLURM_JOB_ID=88123",
+				      .cgroup = BATCH });
+	put_proc(&(struct proc_spec){ 803, 802, "srun", .env = "SLURM_JOB_ID=88123",
+				      .cgroup = BATCH });
+}
+
+static void test_srun(void **state)
+{
+	SET_(srun);
+	SET_(script);
+	SET_(alone);
+
+	(void)state;
+	put_batch();
+	assert_int_equal(resolve_pid(802, false, &srun), 0);
+	assert_int_equal(srun.n, 2 + 25); /* srun's two, torchrun, 8 ranks, 16 workers */
+	assert_true(ft_pidset_has(&srun, 1001));
+	assert_false(ft_pidset_has(&srun, 900)); /* slurmstepd */
+	assert_false(ft_pidset_has(&srun, 801)); /* the script */
+	assert_string_equal(
+		srun.note,
+		"process 802 is srun, its tasks are slurmstepd's: added the 25 processes "
+		"of job 88123 on this node");
+	/* the same from the script that runs srun */
+	assert_int_equal(resolve_pid(801, false, &script), 0);
+	assert_int_equal(script.n, 3 + 25);
+	assert_int_equal(resolve_pid(802, true, &alone), 0);
+	assert_int_equal(alone.n, 1);
+	assert_string_equal(alone.note, "");
+}
+
+/* Its own allocation is not in its environment; what it starts has it. The name may be another. */
+static void test_srun_child(void **state)
+{
+	SET_(set);
+	SET_(unknown);
+
+	(void)state;
+	put_proc(&(struct proc_spec){ 70, 1, "worker-main", "/opt/slurm/bin/srun", .inner = 0 });
+	assert_int_equal(resolve_pid(70, false, &unknown), 0);
+	assert_int_equal(unknown.n, 1);
+	assert_non_null(strstr(unknown.note, "its job id is not in its environment"));
+	put_proc(&(struct proc_spec){ 71, 70, "helper", .env = "SLURM_JOB_ID=88123" });
+	assert_int_equal(resolve_pid(70, false, &set), 0);
+	assert_int_equal(set.n, 2 + 25);
+}
+
+static void test_srun_elsewhere(void **state)
+{
+	SET_(set);
+
+	(void)state;
+	put_proc(&(struct proc_spec){ 70, 1, "srun", .env = "SLURM_JOB_ID=4242" });
+	assert_int_equal(resolve_pid(70, false, &set), 0);
+	assert_int_equal(set.n, 1);
+	assert_string_equal(set.note,
+			    "process 70 is srun of job 4242, whose tasks run on other nodes, "
+			    "none on this one: trace there, with --cgroup job_4242");
+}
+
+/* Without Slurm's cgroups the environment below a slurmstepd says it; two steps are named. */
+static void test_srun_no_cgroup(void **state)
+{
+	SET_(set);
+
+	(void)state;
+	put_batch();
+	put_proc(&(struct proc_spec){ 60, 1, "slurmstepd", .inner = 0 });
+	put_proc(&(struct proc_spec){ 61, 60, "bash", .env = "SLURM_JOB_ID=99" });
+	put_proc(&(struct proc_spec){ 62, 61, "python", .env = "SLURM_JOB_ID=99" });
+	put_proc(&(struct proc_spec){ 63, 1, "python", .env = "SLURM_JOB_ID=99" }); /* of no step */
+	put_proc(&(struct proc_spec){ 70, 1, "srun", .env = "SLURM_JOB_ID=99" });
+	assert_int_equal(resolve_pid(70, false, &set), 0);
+	assert_int_equal(set.n, 3);
+	assert_true(ft_pidset_has(&set, 61));
+	assert_true(ft_pidset_has(&set, 62));
+}
+
+static void test_srun_steps(void **state)
+{
+	SET_(set);
+
+	(void)state;
+	put_batch();
+	put_proc(&(struct proc_spec){
+		60, 1, "python",
+		.cgroup = "/system.slice/slurmstepd.scope/job_88123/step_1/user/task_0" });
+	put_proc(&(struct proc_spec){
+		61, 1, "bash",
+		.cgroup =
+			"/system.slice/slurmstepd.scope/job_88123/step_extern/user/task_special" });
+	assert_int_equal(resolve_pid(802, false, &set), 0);
+	assert_int_equal(set.n, 2 + 26);
+	assert_false(ft_pidset_has(&set, 61));
+	assert_non_null(strstr(set.note, "of several steps"));
+}
+
 /* --- cgroups --- */
 static void put_procs(const char *cgroup, const char *pids)
 {
@@ -272,6 +378,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_refused, job, machine_free),
 		cmocka_unit_test_setup_teardown(test_inner_pid, job, machine_free),
 		cmocka_unit_test_setup_teardown(test_all, job, machine_free),
+		cmocka_unit_test_setup_teardown(test_srun, job, machine_free),
+		cmocka_unit_test_setup_teardown(test_srun_child, job, machine_free),
+		cmocka_unit_test_setup_teardown(test_srun_elsewhere, job, machine_free),
+		cmocka_unit_test_setup_teardown(test_srun_no_cgroup, job, machine_free),
+		cmocka_unit_test_setup_teardown(test_srun_steps, job, machine_free),
 		cmocka_unit_test_setup_teardown(test_cgroup_part, cgroups, machine_free),
 		cmocka_unit_test_setup_teardown(test_cgroup_monitor, cgroups, machine_free),
 		cmocka_unit_test_setup_teardown(test_cgroup_path, cgroups, machine_free),

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 
 #include "cli/cli.h"
-#include "fixtures/machine.h"
+#include "nvml_lib.h"
 
 static char output[65536];
 static int status;
@@ -125,6 +125,25 @@ static void test_target(void **state)
 	assert_int_equal(status, FT_EXIT_USAGE);
 }
 
+/* NVML knows which of the open GPUs is used. */
+static void test_nvml(void **state)
+{
+	(void)state;
+	setenv("FT_NVML", nvml_build("nvml.so", ""), 1);
+	topo(NULL, NULL);
+	assert_line("RANK (env)    GPU (NVML)        PID  IN CONT  NCCL  COMMAND\n");
+	assert_line("8 of 64       2                1001        -  yes   ");
+	assert_line("9 of 64       2,0              1002        -  yes   ");
+	assert_line("10 of 64      one of 8         1003        -  yes   ");
+	topo("--json", NULL);
+	assert_line("\"kind\":\"inv.gpu_proc\"");
+	setenv("FT_NVML", "/none.so", 1);
+	topo(NULL, NULL);
+	assert_line("8 of 64       one of 8         1001");
+	assert_line("not read: processes on the GPUs (NVML): no libnvidia-ml.so.1");
+	unsetenv("FT_NVML");
+}
+
 /* Nothing there: said in words, never as 0. */
 static void test_empty(void **state)
 {
@@ -142,6 +161,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_text, hgx, machine_free),
 		cmocka_unit_test_setup_teardown(test_json, hgx, machine_free),
 		cmocka_unit_test_setup_teardown(test_target, hgx, machine_free),
+		cmocka_unit_test_setup_teardown(test_nvml, hgx, machine_free),
 		cmocka_unit_test_setup_teardown(test_empty, machine_new, machine_free),
 	};
 

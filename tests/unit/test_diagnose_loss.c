@@ -136,8 +136,8 @@ static void test_ordinary_drops(void **state)
 	drop_at(1, 2, NS(2), "eth0", "TCP_OLD_DATA", 100);
 	e = verdict();
 	assert_string_equal(V.kind, "");
-	assert_true(
-		list_has(e->ruled_out, "dropped packets: none on this node (200 ordinary ones)"));
+	assert_true(list_has(e->ruled_out,
+			     "dropped packets: none on this node (200 in the ordinary course)"));
 }
 
 /* A storm has no addresses any more: by the interface and the direction. */

@@ -44,12 +44,19 @@ static const struct {
 	uint16_t kind;
 	void (*learn)(struct ft_attrib *, const struct ft_hdr *);
 } learners[] = {
-	{ FT_KIND_inv_proc, proc_inventory },	{ FT_KIND_proc_start, proc_started },
-	{ FT_KIND_proc_exit, proc_exited },	{ FT_KIND_nccl_lib, proc_library },
-	{ FT_KIND_nccl_comm, comm_event },	{ FT_KIND_inv_netdev, netdev_inventory },
-	{ FT_KIND_inv_gpu, gpu_inventory },	{ FT_KIND_inv_pci, pci_inventory },
-	{ FT_KIND_inv_sock, flow_learn },	{ FT_KIND_tcp_state, flow_learn },
-	{ FT_KIND_tcp_retransmit, flow_learn }, { FT_KIND_tcp_reset, flow_learn },
+	{ FT_KIND_inv_proc, proc_inventory },
+	{ FT_KIND_proc_start, proc_started },
+	{ FT_KIND_proc_exit, proc_exited },
+	{ FT_KIND_nccl_lib, proc_library },
+	{ FT_KIND_nccl_comm, comm_event },
+	{ FT_KIND_inv_netdev, netdev_inventory },
+	{ FT_KIND_inv_gpu, gpu_inventory },
+	{ FT_KIND_inv_pci, pci_inventory },
+	{ FT_KIND_inv_sock, flow_learn },
+	{ FT_KIND_tcp_state, flow_learn },
+	{ FT_KIND_tcp_retransmit, flow_learn },
+	{ FT_KIND_tcp_reset, flow_learn },
+	{ FT_KIND_inv_gpu_proc, gpu_proc_inventory },
 };
 
 /* --- severity where the kind's own is not the last word --- */
@@ -107,10 +114,23 @@ static void severity_fill(const struct ft_hdr *ev, struct ft_attr *out)
 
 /* --- owners --- */
 
+/* Kinds that tell of a process as a whole, so of all of its GPUs. */
+static bool is_of_process(const struct ft_hdr *ev)
+{
+	static const uint16_t kinds[] = { FT_KIND_proc_start, FT_KIND_proc_exit, FT_KIND_inv_proc,
+					  FT_KIND_inv_gpu_proc };
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (kinds[i] == ev->kind)
+			return true;
+	return false;
+}
+
 static void proc_fill(struct ft_attrib *a, struct proc *p, const struct ft_hdr *ev,
 		      struct ft_attr *out)
 {
 	const struct ft_field *cf = a->places[ev->kind].comm_ptr;
+	bool whole = is_of_process(ev);
 	struct proc *rank = NULL;
 	const struct comm *c;
 	uint64_t ptr = 0;
@@ -129,11 +149,11 @@ static void proc_fill(struct ft_attrib *a, struct proc *p, const struct ft_hdr *
 	c = ptr ? comm_find(p, ptr) : NULL;
 	device = c ? c->device : p->nidents == 1 ? p->idents[0].device : -1;
 	if (out->nranks <= 1) {
-		gpus_fill(a, p, device, out);
+		gpus_fill(a, p, device, whole, out);
 		return;
 	}
 	for (int i = 0; i < p->nidents; i++)
-		gpus_fill(a, p, p->idents[i].device, out);
+		gpus_fill(a, p, p->idents[i].device, whole, out);
 }
 
 static bool uses_nic(const struct proc *p, const struct ft_attr_nic *nic)

@@ -204,26 +204,87 @@ static const char *gpu_hint(const struct ft_attrib *a, const struct proc *p, int
 	return p->gpus[nr];
 }
 
-static bool has_file(const struct proc *p, const char *bdf)
+static bool listed(char (*list)[16], int n, const char *bdf)
 {
-	for (int i = 0; i < p->ngpus; i++)
-		if (!strcmp(p->gpus[i], bdf))
+	for (int i = 0; i < n; i++)
+		if (!strcmp(list[i], bdf))
 			return true;
 	return false;
 }
 
+static void use_add(struct proc *p, const char *bdf)
+{
+	if (listed(p->used, p->nused, bdf))
+		return;
+	if (p->nused < FT_ATTR_MAX)
+		ft_strcpy(p->used[p->nused++], bdf, sizeof(p->used[0]));
+	else
+		p->used_cut = true;
+}
+
+/* What NVML said of the process before it was known. */
+void gpu_uses_take(const struct ft_attrib *a, struct proc *p)
+{
+	for (int i = 0; i < a->nuses; i++)
+		if (a->uses[i].pid == p->pid && proc_same_start(a->uses[i].start_ns, p->start_ns))
+			use_add(p, a->uses[i].bdf);
+}
+
+void gpu_proc_inventory(struct ft_attrib *a, const struct ft_hdr *ev)
+{
+	const struct ft_ev_inv_gpu_proc *e = (const void *)ev;
+	struct proc *p = proc_find(a, ev->pid, ev->start_ns);
+	struct gpu_use u = { .pid = ev->pid, .start_ns = ev->start_ns };
+
+	ft_str_copy(ev, e->bdf, u.bdf, sizeof(u.bdf));
+	if (!u.pid || !u.bdf[0])
+		return;
+	if (p)
+		use_add(p, u.bdf);
+	else if (a->nuses < USES_MAX)
+		a->uses[a->nuses++] = u;
+	else
+		a->unfit++;
+}
+
 /*
- * device: CUDA device of the communicator, -1 unknown. Open files that name several GPUs mean one
- * of them.
+ * NVML's list is of what runs now: with several GPUs the process uses them all (or keeps memory on
+ * one by mistake), and only a communicator's device tells one event's GPU.
  */
-void gpus_fill(struct ft_attrib *a, struct proc *p, int device, struct ft_attr *out)
+static void used_fill(const struct ft_attrib *a, struct proc *p, int device, bool whole,
+		      struct ft_attr *out)
+{
+	const char *hint = p->nused > 1 && device >= 0 ? gpu_hint(a, p, device) : NULL;
+
+	out->how |= FT_HOW(nvml);
+	if (hint && listed(p->used, p->nused, hint)) {
+		add_gpu(a, hint, out);
+		out->how |= FT_HOW(cuda_device);
+		return;
+	}
+	for (int i = 0; i < p->nused; i++)
+		add_gpu(a, p->used[i], out);
+	out->truncated |= p->used_cut;
+	if (p->nused > 1 && !whole)
+		out->shared = true;
+}
+
+/*
+ * device: CUDA device of the communicator, -1 unknown. What NVML saw comes first; open files that
+ * name several GPUs mean one of them.
+ */
+void gpus_fill(struct ft_attrib *a, struct proc *p, int device, bool whole, struct ft_attr *out)
 {
 	const char *hint;
 
+	if (p->nused) {
+		used_fill(a, p, device, whole, out);
+		return;
+	}
 	if (!p->ngpus)
 		return;
 	hint = p->ngpus > 1 ? gpu_hint(a, p, device) : NULL;
-	if (hint && has_file(p, hint)) {
+	if (hint && listed(p->gpus, p->ngpus, hint)) {
 		add_gpu(a, hint, out);
 		out->how |= FT_HOW(cuda_device) | FT_HOW(dev_files);
 		return;

@@ -3,7 +3,7 @@
 #include "attrib/internal.h"
 
 /* Both times are of the same clock, one from BPF in ns, the other from /proc in ticks. */
-static bool same_start(uint64_t a, uint64_t b)
+bool proc_same_start(uint64_t a, uint64_t b)
 {
 	return !a || !b || (a > b ? a - b : b - a) <= START_SLACK_NS;
 }
@@ -20,7 +20,7 @@ struct proc *proc_find(struct ft_attrib *a, uint32_t pid, uint64_t start_ns)
 {
 	struct proc *p = proc_top(a, pid);
 
-	while (p && !same_start(p->start_ns, start_ns))
+	while (p && !proc_same_start(p->start_ns, start_ns))
 		p = p->older;
 	return p;
 }
@@ -81,6 +81,7 @@ static struct proc *proc_new(struct ft_attrib *a, uint32_t pid, uint64_t start_n
 		return NULL;
 	}
 	p->older = top;
+	gpu_uses_take(a, p);
 	return p;
 }
 
@@ -208,6 +209,7 @@ static void forget_image(struct proc *p)
 	p->nccl = -1;
 	p->env_rank = p->env_world = p->env_local_rank = -1;
 	p->ngpus = 0;
+	p->nused = 0;
 	p->nown = 0;
 	p->cuda_visible[0] = 0;
 }

@@ -15,6 +15,7 @@
 #define FLOWS_MAX   65536
 #define NETDEVS_MAX 4096
 #define GPUS_MAX    64
+#define USES_MAX    1024 /* of GPUs, by processes that are not known yet */
 #define LINKS_MAX   1024
 #define OWN_NICS    4 /* NICs remembered of a process's sockets */
 
@@ -60,6 +61,9 @@ struct proc {
 	int ngpus;
 	bool gpus_cut;
 	char gpus[FT_ATTR_MAX][16]; /* open device files, sorted */
+	int nused;
+	bool used_cut;
+	char used[FT_ATTR_MAX][16]; /* it runs on these, by NVML */
 	int nown;
 	struct own_nic own[OWN_NICS];
 	char task[17], exe[128], container[72], pod[64], job[32], env_by[32], cuda_visible[256];
@@ -76,6 +80,13 @@ struct netdev {
 struct gpu {
 	int32_t index;
 	char bdf[16], uuid[48];
+};
+
+/* NVML names all processes of the node, before or after the inventory does. */
+struct gpu_use {
+	uint32_t pid;
+	uint64_t start_ns;
+	char bdf[16];
 };
 
 /* A TCP connection seen from one or both ends: a is the smaller endpoint. */
@@ -110,6 +121,8 @@ struct ft_attrib {
 	struct flow *flows;
 	struct gpu gpus[GPUS_MAX]; /* sorted by PCI address: CUDA's order of equal GPUs */
 	int ngpus;
+	struct gpu_use uses[USES_MAX];
+	int nuses;
 	struct ft_attrib_link links[LINKS_MAX];
 	size_t nlinks;
 	uint32_t exited[EXITED_MAX]; /* ring of pids */
@@ -127,6 +140,7 @@ void proc_exited(struct ft_attrib *a, const struct ft_hdr *ev);
 void proc_library(struct ft_attrib *a, const struct ft_hdr *ev);
 void proc_free_all(struct ft_attrib *a);
 bool proc_is_rank(const struct proc *p);
+bool proc_same_start(uint64_t a_ns, uint64_t b_ns); /* 0: unknown, it may be any */
 
 /* attrib_rank.c */
 void comm_event(struct ft_attrib *a, const struct ft_hdr *ev);
@@ -139,11 +153,14 @@ const struct comm *comm_find(const struct proc *p, uint64_t ptr);
 /* attrib_dev.c */
 void netdev_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
 void gpu_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
+void gpu_proc_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
+void gpu_uses_take(const struct ft_attrib *a, struct proc *p);
 void pci_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
 void netdev_free_all(struct ft_attrib *a);
 void nic_fill(struct ft_attrib *a, uint32_t netns, uint32_t ifindex, const char *ifname,
 	      struct ft_attr *out);
-void gpus_fill(struct ft_attrib *a, struct proc *p, int device, struct ft_attr *out);
+/* whole: of the process itself, to which all of its GPUs belong. */
+void gpus_fill(struct ft_attrib *a, struct proc *p, int device, bool whole, struct ft_attr *out);
 void links_fill(const struct ft_attrib *a, struct ft_attr *out);
 void own_nic_learn(struct proc *p, uint32_t netns, uint32_t ifindex, const char *ifname);
 

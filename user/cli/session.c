@@ -139,12 +139,15 @@ static void on_tick(void *ctx)
 
 	if (s->ticks++ == 0)
 		session_procs_prune(s);
+	session_joined(s);
 	ft_bpf_tick(s->bpf);
 	ft_nccl_src_tick(s->nccl);
 	check_clock(s);
 	ft_diag_advance(s->diag, ft_mono_ns() - FT_HOLD_NS);
-	if (s->ticks % HEARTBEAT_S == 0)
+	if (s->ticks % HEARTBEAT_S == 0) {
+		ft_bpf_ordinary(s->bpf);
 		print_heartbeat(s);
+	}
 	flush(s);
 }
 
@@ -271,6 +274,7 @@ static void session_finish(struct session *s)
 	ft_bpf_drain(s->bpf);
 	ft_bpf_tick(s->bpf);
 	ft_nccl_src_tick(s->nccl);
+	ft_bpf_ordinary(s->bpf);
 	ft_bpf_drain(s->bpf);
 	ft_order_advance(s->order, UINT64_MAX);
 	print_verdict(s, true);

@@ -23,10 +23,17 @@ static void target_text(const struct session *s, char *out, size_t size)
 }
 
 /* What cannot be seen: each program that is not attached, and what this version does not watch. */
-static void add_blind(struct ft_rec *rec, struct ft_str *list, const struct ft_probe *p, size_t n)
+static void add_blind(struct session *s, struct ft_rec *rec, struct ft_str *list)
 {
+	size_t n;
+	const struct ft_probe *p = ft_bpf_probes(s->bpf, &n);
 	char text[400];
 
+	if (s->targets && !s->with_nccl && !s->opts->cmd) {
+		ft_fmt(text, "NCCL calls (no traced process has an NCCL library mapped%s%s)",
+		       s->others[0] ? "; these have one: pid " : ", nor has any other", s->others);
+		ft_rec_strs_add(rec, list, text);
+	}
 	for (size_t i = 0; i < n; i++) {
 		if (p[i].state != FT_PROBE_OFF || !p[i].error)
 			continue;
@@ -56,7 +63,7 @@ void session_head(struct session *s)
 	target_text(s, target, sizeof(target));
 	ft_rec_str(&rec, &e->target, target);
 	p = ft_bpf_probes(s->bpf, &n);
-	add_blind(&rec, &e->blind, p, n);
+	add_blind(s, &rec, &e->blind);
 	ft_emit(&s->emit, &rec);
 	for (size_t i = 0; i < n; i++) {
 		ft_probe_record(&rec, &p[i]);

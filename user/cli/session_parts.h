@@ -30,7 +30,10 @@ struct session {
 	uint64_t start_ns, gone_ns;
 	int order_timer, end_timer, sigfd;
 	unsigned int ticks;
-	size_t targets; /* processes at the attach */
+	size_t targets;	  /* processes at the attach */
+	size_t with_nccl; /* of these, those that have an NCCL library mapped */
+	char others[128]; /* pids of untraced processes that have one, when none of ours has */
+	char cgroup[512]; /* what --cgroup was found to mean */
 	bool started;
 	pid_t child; /* -- CMD */
 	int child_status, go_fd;
@@ -50,6 +53,8 @@ void session_end_look(void *ctx);
 int session_targets(struct session *s, struct ft_pidset *set);
 /* Inventory, interfaces and NCCL of the target, or of the node without one. */
 void session_watch(struct session *s, const struct ft_pidset *set);
+/* --cgroup: processes that were moved in; forks are followed by the kernel. */
+void session_joined(struct session *s);
 /* Lets the command run. */
 void session_child_go(struct session *s);
 void session_child_reap(struct session *s);

@@ -6,9 +6,11 @@
 
 #include "cli/session_parts.h"
 #include "host/fs.h"
+#include "host/nvml.h"
 #include "host/proc.h"
 
-#define ANSWER_MS 200 /* a process that does not answer /proc reads in time is named */
+#define ANSWER_MS 200  /* a process that does not answer /proc reads in time is named */
+#define NVML_MS	  2000 /* it asks each GPU, and wakes those up that sleep */
 
 static void to_record(void *ctx, struct ft_hdr *ev)
 {
@@ -33,7 +35,7 @@ static void procs_watch(struct session *s, const uint32_t *pids, size_t n)
 	ft_proc_inventory("", pids, n, 0, ANSWER_MS, s->pci, to_record, s);
 	for (size_t i = 0; i < n; i++) {
 		netns_watch(s, pids[i]);
-		ft_nccl_src_add(s->nccl, pids[i]);
+		s->with_nccl += ft_nccl_src_add(s->nccl, pids[i]) > 0;
 	}
 }
 
@@ -54,11 +56,17 @@ void session_proc_ended(struct session *s, uint32_t pid)
 		ft_loop_timer_set(s->end_timer, ft_mono_ns() + FT_LINGER_LOOK_NS);
 }
 
-/* -a: a process was found to use NCCL. */
+/* A process was found to use NCCL: with -a it is traced, else only named. */
 void session_nccl_found(void *ctx, uint32_t pid)
 {
 	struct session *s = ctx;
 	struct ft_proc_stat st;
+	size_t len = strlen(s->others);
+
+	if (!s->opts->all) {
+		snprintf(s->others + len, sizeof(s->others) - len, "%s%u", len ? ", " : "", pid);
+		return;
+	}
 
 	if (ft_proc_stat_read("", pid, &st) || ft_bpf_proc_add(s->bpf, pid, st.start_ns, 0))
 		return;
@@ -68,7 +76,7 @@ void session_nccl_found(void *ctx, uint32_t pid)
 
 static bool proc_ended_already(uint32_t pid, struct ft_proc_stat *st)
 {
-	return ft_proc_stat_read("", pid, st) || st->state == 'Z' || st->state == 'X';
+	return ft_proc_stat_read("", pid, st) || ft_proc_has_ended(st);
 }
 
 /*
@@ -102,6 +110,31 @@ void session_procs_prune(struct session *s)
 	}
 	if (!s->opts->all && s->targets)
 		session_end_look(s);
+}
+
+static bool is_asked_for(struct session *s, uint32_t pid)
+{
+	uint32_t tgid;
+
+	for (size_t i = 0; i < s->opts->npids; i++)
+		if (!ft_proc_tgid("", s->opts->pids[i], &tgid) && tgid == pid)
+			return true;
+	return false;
+}
+
+/*
+ * The tracer itself, and what it was started through (sudo, timeout) below a process that was asked
+ * for: they wait for the tracer, so a session that waited for them would never end.
+ */
+static void leave_out_self(struct session *s, struct ft_pidset *set)
+{
+	struct ft_proc_stat st = { .pid = getpid() };
+
+	ft_pidset_del(set, st.pid);
+	if (!s->opts->npids || ft_proc_stat_read("", st.pid, &st))
+		return;
+	while (!ft_proc_stat_read("", st.ppid, &st) && !is_asked_for(s, st.pid))
+		ft_pidset_del(set, st.pid);
 }
 
 /* The command is started held: it executes when everything is attached. */
@@ -168,6 +201,7 @@ static int targets_add(struct session *s, struct ft_pidset *set)
 			ft_err("%s", why);
 			return err == -ENOMEM ? FT_EXIT_INTERNAL : FT_EXIT_NOTARGET;
 		}
+		leave_out_self(s, set);
 		for (size_t i = 0; i < set->n && !err; i++)
 			err = proc_add(s, set->pids[i]);
 		if (err) {
@@ -176,12 +210,25 @@ static int targets_add(struct session *s, struct ft_pidset *set)
 		}
 	} while (set->n != known);
 	if (!ft_bpf_proc_next(s->bpf, &pid)) {
-		ft_err("the process ended during the attach");
+		ft_err(set->n ? "the process ended during the attach"
+			      : "nothing but the tracer itself is there to trace");
 		return FT_EXIT_NOTARGET;
 	}
+	ft_strcpy(s->cgroup, set->cgroup, sizeof(s->cgroup));
 	if (set->note[0])
 		ft_warn("%s", set->note);
 	return 0;
+}
+
+static void gpus_watch(struct session *s)
+{
+	_cleanup_(ft_nvml_freep) struct ft_nvml *nv = NULL;
+	int err;
+
+	if (!ft_nvml_wanted("", s->pci))
+		return;
+	err = ft_nvml_read(NULL, NVML_MS, &nv);
+	ft_nvml_emit(nv, err, "", ft_mono_ns(), to_record, s);
 }
 
 /* Without a target the node itself is watched: the job may be gone already. */
@@ -190,10 +237,11 @@ void session_watch(struct session *s, const struct ft_pidset *set)
 	ft_pci_read("", ANSWER_MS, &s->pci);
 	if (s->pci)
 		ft_pci_emit(s->pci, ft_mono_ns(), to_record, s);
+	gpus_watch(s);
 	procs_watch(s, set->pids, set->n);
 	if (!set->n)
 		netns_watch(s, getpid());
-	if (s->opts->all)
+	if (s->opts->all || (set->n && !s->with_nccl && !s->opts->cmd))
 		ft_nccl_src_find(s->nccl);
 }
 
@@ -215,4 +263,25 @@ int session_targets(struct session *s, struct ft_pidset *set)
 	if (!status && (s->opts->npids || s->opts->cgroup || s->opts->cmd))
 		status = targets_add(s, set);
 	return status;
+}
+
+void session_joined(struct session *s)
+{
+	_cleanup_(ft_pidset_free) struct ft_pidset set = {};
+	struct ft_target_opts t = { .cgroup = s->cgroup };
+	char why[512];
+	bool joined = false;
+
+	/* It is gone when its last process is. */
+	if (!s->cgroup[0] || ft_target_resolve("", &t, &set, why, sizeof(why)))
+		return;
+	leave_out_self(s, &set);
+	for (size_t i = 0; i < set.n; i++) {
+		if (ft_bpf_proc_has(s->bpf, set.pids[i]) || proc_add(s, set.pids[i]))
+			continue;
+		procs_watch(s, &set.pids[i], 1);
+		joined = true;
+	}
+	if (joined)
+		ft_bpf_seed_sockets(s->bpf);
 }

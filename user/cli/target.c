@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 #include "cli/target.h"
 #include "cli/target_cgroup.h"
+#include "cli/target_slurm.h"
 #include "host/fs.h"
 #include "host/proc.h"
 
@@ -51,6 +52,16 @@ int ft_pidset_add(struct ft_pidset *set, uint32_t pid)
 	set->pids = pids;
 	set->n++;
 	return 0;
+}
+
+void ft_pidset_del(struct ft_pidset *set, uint32_t pid)
+{
+	size_t i = place(set, pid);
+
+	if (!ft_pidset_has(set, pid))
+		return;
+	set->n--;
+	memmove(set->pids + i, set->pids + i + 1, (set->n - i) * sizeof(*set->pids));
 }
 
 /* --- a container's own number for a process, given by mistake --- */
@@ -165,18 +176,19 @@ static int add_pid(const char *root, const struct ft_proc_table *t, uint32_t pid
 	if (ft_proc_tgid(root, pid, &pid))
 		return refuse(root, t, pid, -ESRCH, err, size);
 	st = ft_proc_table_find(t, pid);
-	/* A leader that has ended may leave threads that go on. */
-	if (!st || st->state == 'X' || (st->state == 'Z' && st->threads <= 1))
+	if (!st || ft_proc_has_ended(st))
 		return refuse(root, t, pid, -ESRCH, err, size);
 	if (st->kthread)
 		return refuse(root, t, pid, -EINVAL, err, size);
 	rc = ft_pidset_add(set, pid);
 	ft_proc_table_below(t, pid, below);
 	for (size_t i = 0; !rc && !no_children && i < t->n; i++)
-		if (below[i] && !t->v[i].kthread && t->v[i].state != 'Z')
+		if (below[i] && !t->v[i].kthread && !ft_proc_has_ended(&t->v[i]))
 			rc = ft_pidset_add(set, t->v[i].pid);
 	if (!rc && first)
 		note_inner(root, t, pid, below, set);
+	if (!rc && !no_children)
+		rc = ft_target_srun(root, t, below, set);
 	return rc;
 }
 
@@ -185,7 +197,7 @@ static int add_all(const char *root, const struct ft_proc_table *t, struct ft_pi
 	int err = 0;
 
 	for (size_t i = 0; !err && i < t->n; i++)
-		if (!t->v[i].kthread && t->v[i].state != 'Z' && has_nccl(root, t->v[i].pid))
+		if (!t->v[i].kthread && !ft_proc_has_ended(&t->v[i]) && has_nccl(root, t->v[i].pid))
 			err = ft_pidset_add(set, t->v[i].pid);
 	return err;
 }

@@ -23,6 +23,7 @@ struct ft_pidset {
 };
 void ft_pidset_free(struct ft_pidset *set);
 bool ft_pidset_has(const struct ft_pidset *set, uint32_t pid);
+void ft_pidset_del(struct ft_pidset *set, uint32_t pid);
 
 /*
  * Adds the processes to *set (zeroed before the first call; a second look adds those that came

@@ -231,7 +231,7 @@ static int members_of(void *ctx, const char *rel, const char *name)
 		    ft_proc_tgid(m->root, pid, &tgid))
 			continue;
 		st = ft_proc_table_find(m->t, tgid);
-		if (!st || (!st->kthread && st->state != 'Z'))
+		if (!st || (!st->kthread && !ft_proc_has_ended(st)))
 			err = ft_pidset_add(m->set, tgid);
 	}
 	return err ? err : 1;

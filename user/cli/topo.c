@@ -7,6 +7,7 @@
 #include "cli/topo.h"
 
 #define ANSWER_MS 500
+#define NVML_MS	  3000 /* it wakes GPUs up */
 
 enum { OPT_CGROUP = 0x100, OPT_NO_CHILDREN, OPT_JSON, OPT_ROOT };
 
@@ -110,6 +111,8 @@ static int collect(struct topo *t)
 		ft_strcpy(t->kernel, "captured", sizeof(t->kernel));
 	}
 	err = ft_pci_read(t->root, ANSWER_MS, &t->pci);
+	if (!err && ft_nvml_wanted(t->root, t->pci))
+		t->nvml_error = ft_nvml_read(NULL, NVML_MS, &t->nvml);
 	if (!err)
 		err = ft_net_read(t->root, ANSWER_MS, &t->net);
 	if (!err)
@@ -127,6 +130,7 @@ static void topo_free(struct topo *t)
 	ft_pidset_free(&t->set);
 	ft_pci_free(t->pci);
 	ft_net_free(t->net);
+	ft_nvml_free(t->nvml);
 }
 
 /* --- JSON --- */
@@ -153,6 +157,7 @@ static void show_json(const struct topo *t)
 	struct ft_rec rec;
 
 	ft_pci_emit(t->pci, now, print_json, &p);
+	ft_nvml_emit(t->nvml, t->nvml_error, t->root, now, print_json, &p);
 	ft_net_emit(t->net, now, print_json, &p);
 	for (size_t i = 0; i < t->nprocs; i++) {
 		ft_proc_rec(t->procs[i], t->pci, now, &rec);

@@ -4,6 +4,7 @@
 
 #include "cli/target.h"
 #include "host/net.h"
+#include "host/nvml.h"
 #include "host/pci.h"
 #include "host/proc.h"
 
@@ -18,6 +19,8 @@ struct topo {
 	struct ft_pidset set;
 	struct ft_pci *pci;
 	struct ft_net *net;
+	struct ft_nvml *nvml; /* NULL: not asked, or why not is in nvml_error */
+	int nvml_error;
 	struct ft_proc_facts **procs;
 	size_t nprocs;
 };

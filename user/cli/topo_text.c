@@ -204,19 +204,46 @@ static void show_slow_hops(const struct topo *t)
 }
 
 /* --- processes --- */
+static const char *gpu_name(int32_t index, const char *bdf, char out[16])
+{
+	if (index == FT_NONE_S32)
+		ft_strcpy(out, bdf, 16);
+	else
+		snprintf(out, 16, "%d", index);
+	return out;
+}
+
+static void used_column(const struct ft_nvml_gpu *const *on, size_t n, char *out, size_t size)
+{
+	char name[16];
+	size_t len = 0;
+
+	if (n > 4) {
+		snprintf(out, size, "%zu GPUs", n);
+		return;
+	}
+	for (size_t i = 0; i < n && len < size; i++)
+		len += snprintf(out + len, size - len, "%s%s", i ? "," : "",
+				gpu_name(on[i]->minor, on[i]->bdf, name));
+}
+
 static void gpu_column(const struct topo *t, const struct ft_proc_facts *f, char *out, size_t size)
 {
-	char bdfs[FT_PROC_GPUS][16];
+	const struct ft_nvml_gpu *on[FT_PROC_GPUS];
+	size_t used = t->nvml ? ft_nvml_gpus(t->nvml, f->st.pid, on, FT_PROC_GPUS) : 0;
+	char bdfs[FT_PROC_GPUS][16], name[16];
 	size_t n = ft_proc_gpus(f, t->pci, bdfs);
 	const struct ft_pci_dev *d = n == 1 ? ft_pci_find(t->pci, bdfs[0]) : NULL;
 
 	/* CUDA opens every visible GPU: several files do not tell which one is used. */
-	if (n > 1)
+	if (used)
+		used_column(on, used, out, size);
+	else if (n > 1)
 		snprintf(out, size, "one of %zu", n);
-	else if (d && d->gpu_index != FT_NONE_S32)
-		snprintf(out, size, "%d", d->gpu_index);
 	else
-		snprintf(out, size, "%s", n ? bdfs[0] : "-");
+		snprintf(out, size, "%s%s",
+			 n ? gpu_name(d ? d->gpu_index : FT_NONE_S32, bdfs[0], name) : "-",
+			 n && t->nvml ? " (file)" : "");
 }
 
 static void show_proc(const struct topo *t, const struct ft_proc_facts *f)
@@ -249,7 +276,8 @@ static void show_procs(const struct topo *t)
 		printf("\nprocesses: none has a library named libnccl.so* mapped (-p PID shows others)\n");
 		return;
 	}
-	printf("\nRANK (env)    GPU (files)       PID  IN CONT  NCCL  COMMAND\n");
+	printf("\nRANK (env)    %-12s      PID  IN CONT  NCCL  COMMAND\n",
+	       t->nvml ? "GPU (NVML)" : "GPU (files)");
 	for (size_t i = 0; i < t->nprocs; i++) {
 		helpers += t->procs[i]->helper;
 		if (!t->procs[i]->helper || ft_verbose > 0)
@@ -277,6 +305,7 @@ static void show_missing(const struct topo *t)
 	struct ft_rec rec;
 
 	ft_pci_emit(t->pci, 0, print_missing, NULL);
+	ft_nvml_emit(t->nvml, t->nvml_error, t->root, 0, print_missing, NULL);
 	for (size_t i = 0; i < t->nprocs; i++)
 		for (int part = 0; part < FT_PROC_PARTS; part++)
 			if (ft_proc_missing_rec(t->procs[i], part, 0, &rec))

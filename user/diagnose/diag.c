@@ -323,6 +323,17 @@ static void on_netdev(struct ft_diag *d, const struct ft_hdr *ev, const struct f
 	p->speed_mbps = e->speed_mbps == FT_NONE_U32 ? 0 : e->speed_mbps;
 }
 
+static void on_ordinary(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_net_ordinary *e = (const void *)ev;
+
+	(void)attr;
+	if (e->packets == FT_NONE_U64)
+		return;
+	d->drops_ordinary += e->packets;
+	d->ordinary_known = true;
+}
+
 static const struct {
 	uint16_t kind;
 	void (*fn)(struct ft_diag *, const struct ft_hdr *, const struct ft_attr *);
@@ -337,6 +348,7 @@ static const struct {
 	{ FT_KIND_inv_netdev, on_netdev },
 	{ FT_KIND_tcp_retransmit, loss_retransmit },
 	{ FT_KIND_net_drop, loss_drop },
+	{ FT_KIND_net_ordinary, on_ordinary },
 	{ FT_KIND_net_link, rule_link },
 	{ FT_KIND_net_tx_timeout, rule_tx_timeout },
 	{ FT_KIND_proc_exit, rule_exit },

@@ -283,9 +283,14 @@ static void put_ruled_out(const struct ft_diag *d, struct list *l)
 		else if (!found_any(d, r) && !(r == R_DIED && d->died_together))
 			clean_other(d, l, r);
 	}
-	if (d->watch[FT_KIND_net_drop] == WATCH_ON && !d->drops)
-		list_addf(l, "dropped packets: none on this node (%llu ordinary ones)",
-			  (unsigned long long)d->drops_ordinary);
+	if (d->watch[FT_KIND_net_drop] == WATCH_ON && !d->drops) {
+		char ordinary[64] = "";
+
+		if (d->ordinary_known || d->drops_ordinary)
+			ft_fmt(ordinary, " (%llu in the ordinary course)",
+			       (unsigned long long)d->drops_ordinary);
+		list_addf(l, "dropped packets: none on this node%s", ordinary);
+	}
 	list_end(l);
 }
 

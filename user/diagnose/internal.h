@@ -230,8 +230,9 @@ struct ft_diag {
 	size_t nresets;
 	uint64_t resets_ordinary, netdevs;
 	uint64_t segs, drops, drops_ordinary;
-	int32_t world;	   /* size of the job by the environment, -1 unknown */
-	int32_t comm_size; /* the largest communicator's */
+	bool ordinary_known; /* the kernel side told what it did not list */
+	int32_t world;	     /* size of the job by the environment, -1 unknown */
+	int32_t comm_size;   /* the largest communicator's */
 	bool died_together;
 	char together[96];
 

@@ -91,6 +91,11 @@ int ft_proc_tgid(const char *root, uint32_t tid, uint32_t *tgid)
 	return err;
 }
 
+bool ft_proc_has_ended(const struct ft_proc_stat *st)
+{
+	return st->state == 'X' || (st->state == 'Z' && st->threads <= 1);
+}
+
 bool ft_proc_same_start(uint64_t a_ns, uint64_t b_ns)
 {
 	uint64_t tick = NSEC_PER_SEC / sysconf(_SC_CLK_TCK);

@@ -402,11 +402,26 @@ void ft_bpf_tick(struct ft_bpf *b)
 	ft_storm_read(b->storm, &emit);
 }
 
+void ft_bpf_ordinary(struct ft_bpf *b)
+{
+	struct ft_probe *p = ft_bpf_probe(b, "net", "net_drop");
+
+	if (p && p->state == FT_PROBE_ON)
+		ft_storm_ordinary(b->storm, b->emit);
+}
+
 int ft_bpf_proc_add(struct ft_bpf *b, uint32_t pid, uint64_t start_ns, uint32_t flags)
 {
 	struct ft_proc p = { .start_ns = start_ns, .flags = flags };
 
 	return bpf_map_update_elem(shared_fd(b, "ft_procs"), &pid, &p, BPF_ANY);
+}
+
+bool ft_bpf_proc_has(struct ft_bpf *b, uint32_t pid)
+{
+	struct ft_proc p;
+
+	return !bpf_map_lookup_elem(shared_fd(b, "ft_procs"), &pid, &p);
 }
 
 void ft_bpf_proc_del(struct ft_bpf *b, uint32_t pid)

@@ -22,7 +22,7 @@ struct ft_storm {
 	int agg_fd, counts_fd, ncpus;
 	struct seen *seen;
 	struct ft_counts *percpu;
-	uint64_t lost[FT_KIND_MAX], map_full[FT_KIND_MAX];
+	uint64_t lost[FT_KIND_MAX], map_full[FT_KIND_MAX], ordinary;
 	struct ft_agg_key keys[BATCH];
 	struct ft_agg values[BATCH];
 };
@@ -136,15 +136,14 @@ static void read_key(struct ft_storm *s, const struct ft_agg_key *key, const str
 	ft_emit(emit, &rec);
 }
 
-static void read_lost(struct ft_storm *s, unsigned int kind, uint64_t *seen, uint64_t now,
-		      const char *why, const struct ft_emit *emit)
+static void read_lost(unsigned int kind, uint64_t *seen, uint64_t now, const char *why,
+		      const struct ft_emit *emit)
 {
 	struct ft_rec rec;
 	struct ft_ev_lost *e;
 
 	if (now == *seen)
 		return;
-	(void)s;
 	e = ft_rec_new(&rec, FT_KIND_lost, ft_mono_ns());
 	e->records = now - *seen;
 	e->total = now;
@@ -154,21 +153,44 @@ static void read_lost(struct ft_storm *s, unsigned int kind, uint64_t *seen, uin
 	ft_emit(emit, &rec);
 }
 
+static bool counts_sum(struct ft_storm *s, uint32_t kind, struct ft_counts *sum)
+{
+	*sum = (struct ft_counts){};
+	if (!ft_kind(kind) || bpf_map_lookup_elem(s->counts_fd, &kind, s->percpu))
+		return false;
+	for (int c = 0; c < s->ncpus; c++) {
+		sum->lost += s->percpu[c].lost;
+		sum->map_full += s->percpu[c].map_full;
+		sum->ignored += s->percpu[c].ignored;
+	}
+	return true;
+}
+
 static void read_counts(struct ft_storm *s, const struct ft_emit *emit)
 {
-	for (uint32_t kind = 0; kind < FT_KIND_MAX; kind++) {
-		uint64_t lost = 0, full = 0;
+	struct ft_counts sum;
 
-		if (!ft_kind(kind) || bpf_map_lookup_elem(s->counts_fd, &kind, s->percpu))
+	for (uint32_t kind = 0; kind < FT_KIND_MAX; kind++) {
+		if (!counts_sum(s, kind, &sum))
 			continue;
-		for (int c = 0; c < s->ncpus; c++) {
-			lost += s->percpu[c].lost;
-			full += s->percpu[c].map_full;
-		}
-		read_lost(s, kind, &s->lost[kind], lost, "ring buffer full", emit);
-		read_lost(s, kind, &s->map_full[kind], full,
+		read_lost(kind, &s->lost[kind], sum.lost, "ring buffer full", emit);
+		read_lost(kind, &s->map_full[kind], sum.map_full,
 			  "map full: counted without its details", emit);
 	}
+}
+
+void ft_storm_ordinary(struct ft_storm *s, const struct ft_emit *emit)
+{
+	struct ft_ev_net_ordinary *e;
+	struct ft_counts sum;
+	struct ft_rec rec;
+
+	if (!counts_sum(s, FT_KIND_net_drop, &sum))
+		return;
+	e = ft_rec_new(&rec, FT_KIND_net_ordinary, ft_mono_ns());
+	e->packets = sum.ignored - s->ordinary;
+	e->total = s->ordinary = sum.ignored;
+	ft_emit(emit, &rec);
 }
 
 void ft_storm_read(struct ft_storm *s, const struct ft_emit *emit)
