@@ -14,22 +14,9 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define TH_SYN	   0x02
 #define TH_ACK	   0x10
 
-/*
- * skb->dev shares its storage with the links of queues: a pointer is believed when what it points
- * to fits what else is known, the interface of arrival or the namespace of the socket.
- */
-static __always_inline struct net_device *skb_device(struct sk_buff *skb, struct sock *sk)
+static __always_inline __u32 netns_of(struct net_device *dev)
 {
-	struct net_device *dev = BPF_CORE_READ(skb, dev);
-	int ifindex = BPF_CORE_READ(dev, ifindex), iif = BPF_CORE_READ(skb, skb_iif);
-
-	if (ifindex <= 0)
-		return NULL;
-	if (iif)
-		return ifindex == iif ? dev : NULL;
-	if (sk && BPF_CORE_READ(dev, nd_net.net) == BPF_CORE_READ(sk, __sk_common.skc_net.net))
-		return dev;
-	return NULL;
+	return BPF_CORE_READ(dev, nd_net.net, ns.inum);
 }
 
 /* What TCP and UDP have at the same place, and TCP's flags behind it. */
@@ -133,54 +120,91 @@ static __always_inline void drop_device(struct ft_ev_net_drop *e, struct net_dev
 	BPF_CORE_READ_STR_INTO(&e->ifname, dev, name);
 }
 
+/* Where the packet was when it was dropped. */
+struct place {
+	struct net_device *dev; /* NULL unknown */
+	__u32 dev_ns, sock_ns;	/* 0 unknown */
+	bool arrived;		/* at dev, from outside */
+};
+
+static __always_inline void place_of(struct place *p, struct sk_buff *skb, struct sock *sk)
+{
+	struct net_device *dev = BPF_CORE_READ(skb, dev);
+	int ifindex = BPF_CORE_READ(dev, ifindex), iif = BPF_CORE_READ(skb, skb_iif);
+
+	p->dev = ifindex > 0 ? dev : NULL;
+	p->arrived = p->dev && ifindex == iif;
+	p->dev_ns = p->dev ? netns_of(dev) : 0;
+	p->sock_ns = sk ? BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum) : 0;
+}
+
+/*
+ * Whether anybody here wants to know. skb->dev shares its storage with the links of queues: a
+ * pointer is believed when what it points to is the interface of arrival, or in the namespace of
+ * the socket or in a watched one. A veth hands packets on with their sender's socket, which says
+ * nothing about the namespace they arrive in.
+ */
+static __always_inline bool place_wanted(struct place *p, bool has_sock, bool has_owner)
+{
+	bool watched;
+
+	if (has_sock && !has_owner && (!p->dev || p->dev_ns == p->sock_ns))
+		return false;
+	watched = p->dev && bpf_map_lookup_elem(&ft_netns, &p->dev_ns);
+	if (p->dev && !p->arrived && p->dev_ns != p->sock_ns && !watched)
+		p->dev = NULL;
+	return has_owner || watched;
+}
+
+/* Ordinary for everybody, or without a reason and on nobody's socket: counted, not listed. */
+static __always_inline bool drop_is_ordinary(__u32 reason, bool has_owner)
+{
+	__u8 class = reason < sizeof(cfg.drop_class) ? cfg.drop_class[reason] : FT_DROP_FAULT;
+
+	return class == FT_DROP_ORDINARY || (class == FT_DROP_UNNAMED && !has_owner);
+}
+
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(net_drop, struct sk_buff *skb, void *location)
 {
-	__u32 reason = cfg.skb_has_reason ? (__u32)((__u64 *)ctx)[2] : ~0u, netns;
-	struct ft_owner *o = NULL;
+	__u32 reason = cfg.skb_has_reason ? (__u32)((__u64 *)ctx)[2] : ~0u;
+	struct ft_owner *o = NULL, *receiver = NULL;
 	struct sock *sk = skb->sk;
 	struct ft_ev_net_drop e;
-	struct net_device *dev;
 	bool opens = false;
+	struct place p;
 
 	if (!ready)
 		return 0;
 	if (sk && !sk_is_full(sk))
 		sk = NULL;
-	if (sk) {
+	if (sk)
 		o = bpf_sk_storage_get(&ft_socks, sk, NULL, 0);
-		if (!o)
-			return 0;
-	}
-	dev = skb_device(skb, sk);
-	/*
-	 * A veth hands packets on with their sender's socket: the place of the drop is the device's
-	 * namespace.
-	 */
-	netns = dev ? BPF_CORE_READ(dev, nd_net.net, ns.inum)
-		    : BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
-	if (!o && !bpf_map_lookup_elem(&ft_netns, &netns))
+	place_of(&p, skb, sk);
+	if (!place_wanted(&p, sk != NULL, o != NULL))
 		return 0;
-	if (reason < sizeof(cfg.drop_class) && cfg.drop_class[reason] == FT_DROP_ORDINARY) {
-		count_ignored(FT_KIND_net_drop);
-		return 0;
-	}
 	drop_unknown(&e);
 	hdr_init(&e.h, FT_KIND_net_drop, sizeof(e));
-	drop_device(&e, dev);
-	e.netns = netns;
+	drop_device(&e, p.dev);
+	e.netns = p.dev ? p.dev_ns : p.sock_ns;
 	e.location = (__u64)location;
 	e.reason_nr = reason;
 	e.len_bytes = BPF_CORE_READ(skb, len);
-	e.ingress = BPF_CORE_READ(skb, skb_iif) != 0;
-	if (skb_headers(skb, &e, &opens) && !o) {
-		o = owner_by_tuple(&e, opens);
-		e.h.how |= o ? FT_HOW(tuple) : 0;
+	e.ingress = p.arrived;
+	if (skb_headers(skb, &e, &opens) && (!sk || e.netns != p.sock_ns))
+		receiver = owner_by_tuple(&e, opens);
+	if (receiver)
+		o = receiver;
+	if (drop_is_ordinary(reason, o != NULL)) {
+		count_ignored(FT_KIND_net_drop);
+		return 0;
 	}
+	if (receiver)
+		e.h.how = FT_HOW(tuple);
 	if (o)
 		hdr_owner(&e.h, o);
 	else
-		e.h.how |= FT_HOW(netns);
+		e.h.how = FT_HOW(netns);
 	drop_submit(&e);
 	return 0;
 }

@@ -109,8 +109,11 @@ static __always_inline void state_record(struct sock *sk, const struct ft_owner 
 		return;
 	e.from = from;
 	e.to = to;
-	/* Ports come and go with each connection: a storm of connections is one key. */
-	key_of_tuple(&key, FT_KIND_tcp_state, e.h.pid, 0, 0, e.daddr, e.netns, to);
+	/* A storm of connections is one key a process, however many peers and ports. */
+	__builtin_memset(&key, 0, sizeof(key));
+	key.kind = FT_KIND_tcp_state;
+	key.pid = e.h.pid;
+	key.a = (__u64)e.netns << 32 | (__u32)to;
 	agg_submit(&key, &e.h, sizeof(e), 0, 0);
 }
 
@@ -165,7 +168,7 @@ static __always_inline void retransmit_submit(struct ft_ev_tcp_retransmit *e)
 	struct ft_agg_key key;
 
 	key_of_tuple(&key, FT_KIND_tcp_retransmit, e->h.pid, e->sport, e->dport, e->daddr, e->netns,
-		     0);
+		     (__u32)e->err << 1 | e->syn);
 	agg_submit(&key, &e->h, sizeof(*e), e->segs, e->bytes);
 }
 

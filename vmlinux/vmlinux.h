@@ -195,24 +195,12 @@ struct sk_buff {
 		};
 	};
 	struct sock *sk;
-	char cb[48];
 	unsigned int len;
 	int skb_iif;
 	__be16 protocol;
 	__u16 transport_header, network_header, mac_header;
 	unsigned char *head;
 	unsigned char *data;
-};
-
-struct tcp_skb_cb {
-	__u32 seq, end_seq;
-	union {
-		struct {
-			u16 tcp_gso_segs;
-			u16 tcp_gso_size;
-		};
-	};
-	__u8 tcp_flags;
 };
 
 struct iphdr {

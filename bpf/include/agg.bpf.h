@@ -18,7 +18,8 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries,
+	       FT_KIND_MAX); /* by kind: programs of several kinds interrupt each other */
 	__type(key, __u32);
 	__type(value, struct ft_agg);
 } ft_agg_scratch SEC(".maps");
@@ -26,8 +27,8 @@ struct {
 /* A new key; when the map is full its events go to the kind's "other" key, made by the loader. */
 static __always_inline struct ft_agg *agg_new(struct ft_agg_key *key, const void *rec, __u32 size)
 {
-	__u32 zero = 0;
-	struct ft_agg *a = bpf_map_lookup_elem(&ft_agg_scratch, &zero);
+	__u32 kind = key->kind;
+	struct ft_agg *a = bpf_map_lookup_elem(&ft_agg_scratch, &kind);
 	struct ft_agg_key other = { .kind = key->kind };
 
 	if (!a)

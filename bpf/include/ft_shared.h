@@ -9,7 +9,7 @@
 #define FT_MAX_PROCS  16384
 #define FT_MAX_TUPLES 65536
 #define FT_MAX_NETNS  1024
-#define FT_MAX_AGG    4096
+#define FT_MAX_AGG    16384
 
 /* Beyond so many records of one key in one second the rest is counted only. */
 #define FT_STORM_RECORDS 50
@@ -45,6 +45,7 @@ struct ft_cfg {
 enum ft_drop_class {
 	FT_DROP_FAULT = 0,    /* listed */
 	FT_DROP_ORDINARY = 1, /* only counted */
+	FT_DROP_UNNAMED = 2,  /* the kernel gives no reason: listed on traced sockets alone */
 };
 
 /* Of a traced process, key: tgid. */

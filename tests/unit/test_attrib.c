@@ -39,7 +39,10 @@ static void test_severity_exit(void **state)
 	feed_exit(11, 3, 0);
 	assert_int_equal(got.severity, FT_ERROR);
 	feed_exit(12, 3, 0);
-	assert_int_equal(got.severity, FT_INFO); /* not a rank that we know of */
+	assert_int_equal(got.severity, FT_WARNING); /* a rank by its NCCL library only */
+	feed_proc(13, 7, -1);
+	feed_exit(13, 0, 0);
+	assert_int_equal(got.severity, FT_INFO);
 }
 
 static void test_shared_by_record(void **state)

@@ -168,6 +168,29 @@ static void test_ambiguous(void **state)
 	assert_true(got.nranks == 0 || got.ranks[0].global_rank == 1);
 	feed_retransmit(10, 0);
 	assert_int_equal(got.npeers, 0);
+	/* What the first one says later does not settle it. */
+	feed_sock(20, "10.0.0.2", 200, "10.0.0.1", 100, 8);
+	feed_retransmit(10, 0);
+	assert_int_equal(got.npeers, 0);
+}
+
+/* One packet is of one process, whoever else has sockets there. */
+static void test_drop_of_several(void **state)
+{
+	struct ft_rec r;
+	struct ft_ev_net_drop *e;
+
+	(void)state;
+	feed_proc(10, 7, 1);
+	feed_proc(11, 7, 2);
+	feed_sock(10, "10.0.0.1", 100, "10.0.0.2", 200, 7);
+	feed_sock(11, "10.0.0.1", 101, "10.0.0.2", 200, 7);
+	e = ft_rec_new(&r, FT_KIND_net_drop, 3);
+	e->ingress = 1;
+	set_socket(&r, "203.0.113.7", 5, "10.0.0.1", 23, 7, "eth0");
+	feed(&r);
+	assert_int_equal(got.nranks, 2);
+	assert_true(got.shared);
 }
 
 static void test_closed_makes_room(void **state)
@@ -193,9 +216,16 @@ static void test_closed_makes_room(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		T(test_peer),		T(test_peer_elsewhere), T(test_drop_by_tuple),
-		T(test_drop_other_end), T(test_drop_unknown),	T(test_drop_in_netns),
-		T(test_link_by_route),	T(test_ambiguous),	T(test_closed_makes_room),
+		T(test_peer),
+		T(test_peer_elsewhere),
+		T(test_drop_by_tuple),
+		T(test_drop_other_end),
+		T(test_drop_unknown),
+		T(test_drop_in_netns),
+		T(test_link_by_route),
+		T(test_ambiguous),
+		T(test_drop_of_several),
+		T(test_closed_makes_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,6 +164,98 @@ static void test_storm(void **state)
 	assert_string_equal(V.object, "eth0 of rank 2 (netns 4026532202)");
 }
 
+/* At a switch port: the path is known by the first drops, the rest has an owner only. */
+static void test_storm_at_switch(void **state)
+{
+	struct ft_rec r;
+	struct ft_ev_net_drop *e;
+
+	(void)state;
+	job(true);
+	drop_at(1, 2, SWITCH_NS, "p2", "NETFILTER_DROP", 4);
+	e = ft_rec_new(&r, FT_KIND_net_drop, now);
+	e->netns = SWITCH_NS;
+	e->ingress = 1;
+	ft_strcpy(e->ifname, "p2", 16);
+	ft_rec_str(&r, &e->reason, "NETFILTER_DROP");
+	head(&r, PID(2), "trainer");
+	r.h.count = 5000;
+	r.h.first_ns = now;
+	r.h.last_ns = now + 5;
+	r.h.flags = FT_REC_AGG;
+	play(&r);
+	retransmit(1, 500, 10);
+	assert_false(list_has(verdict()->evidence, "no drop was seen"));
+	assert_string_equal(V.object, "path between rank 1 and rank 2, at p2");
+}
+
+/* Packets of strangers are no fault of the job's link. */
+static void test_scan(void **state)
+{
+	const struct ft_ev_verdict *e;
+	struct ft_rec r;
+
+	(void)state;
+	job(true);
+	for (int i = 0; i < 20; i++) {
+		struct ft_ev_net_drop *drop = ft_rec_new(&r, FT_KIND_net_drop, now);
+
+		drop->ingress = 1;
+		set_socket(&r, "203.0.113.7", 50000 + i, ip_of(1), 23, NS(1), "eth0");
+		ft_rec_str(&r, &drop->reason, "NETFILTER_DROP");
+		play(&r);
+	}
+	e = verdict();
+	assert_string_equal(V.kind, "");
+	assert_true(list_has(e->ruled_out, "dropped packets: none of a known connection, 20"));
+	assert_true(list_has(e->evidence, "7 TCP connections"));
+}
+
+/* Drops that cost nothing take no loss from elsewhere. */
+static void test_drops_adopt_nothing(void **state)
+{
+	(void)state;
+	job(true);
+	drop_at(0, 1, NS(1), "eth0", "NETFILTER_DROP", 20);
+	retransmit(1, 1, 60);
+	assert_int_equal(verdict()->confidence, 2);
+	assert_string_equal(V.object, "path between rank 1 and rank 2");
+}
+
+/* A lossy link takes what crosses it as well, but then it is less sure. */
+static void test_adopted(void **state)
+{
+	(void)state;
+	job(true);
+	drop_at(1, 2, NS(2), "eth0", "NETFILTER_DROP", 60);
+	retransmit(1, 1, 60);
+	assert_int_equal(verdict()->confidence, 3);
+	retransmit(2, 1, 60);
+	assert_int_equal(verdict()->confidence, 2);
+	assert_string_equal(V.object, "eth0 of rank 2 (netns 4026532202)");
+}
+
+/* One event in a record that is added up: its time is that of the event. */
+static void test_aggregate_of_one(void **state)
+{
+	const struct ft_ev_verdict *e;
+	struct ft_rec r;
+	struct ft_ev_tcp_retransmit *t;
+
+	(void)state;
+	job(true);
+	tick(100 * SEC);
+	t = ft_rec_new(&r, FT_KIND_tcp_retransmit, now);
+	t->segs = 50;
+	head(&r, PID(1), "trainer");
+	set_socket(&r, ip_of(1), 40001, ip_of(2), 5001, NS(1), "eth0");
+	r.h.flags = FT_REC_AGG;
+	r.h.first_ns = r.h.last_ns = now - SEC;
+	play(&r);
+	e = verdict();
+	assert_int_equal(e->since_ns, now - SEC + diag_clock.offset_ns);
+}
+
 /* Dropped without any retransmission: said, but hardly believed. */
 static void test_drops_alone(void **state)
 {
@@ -215,11 +307,24 @@ static void test_two_faults(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		T(test_in_with_drops),	 T(test_out_at_switch), T(test_out_at_switch_one_pair),
-		T(test_both_ways),	 T(test_common_place),	T(test_one_path),
-		T(test_no_common_place), T(test_noise),		T(test_ordinary_drops),
-		T(test_storm),		 T(test_drops_alone),	T(test_incident_life),
+		T(test_in_with_drops),
+		T(test_out_at_switch),
+		T(test_out_at_switch_one_pair),
+		T(test_both_ways),
+		T(test_common_place),
+		T(test_one_path),
+		T(test_no_common_place),
+		T(test_noise),
+		T(test_ordinary_drops),
+		T(test_storm),
+		T(test_drops_alone),
+		T(test_incident_life),
 		T(test_two_faults),
+		T(test_storm_at_switch),
+		T(test_scan),
+		T(test_drops_adopt_nothing),
+		T(test_adopted),
+		T(test_aggregate_of_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,39 @@ static void test_probe_off(void **state)
 	assert_true(list_has(e->blind, "carrier loss: not watched"));
 	assert_true(list_has(e->blind, "what this probe gives (no BTF)"));
 	assert_false(list_has(e->ruled_out, "carrier loss"));
-	assert_true(list_has(e->ruled_out, "reset connections: none"));
+	/* It is watched, but there was nothing to see. */
+	assert_true(list_has(e->blind, "reset connections: no connection is known"));
+	assert_true(list_has(e->blind, "dead rank: "));
+	assert_false(list_has(e->ruled_out, "none"));
+}
+
+static void test_counted(void **state)
+{
+	struct ft_rec r;
+	struct ft_ev_lost *l = ft_rec_new(&r, FT_KIND_lost, now);
+	const struct ft_ev_verdict *e;
+	struct ft_ev_nccl_lib *lib;
+
+	(void)state;
+	l->records = 7;
+	ft_rec_str(&r, &l->reason, "map full: counted without its details");
+	play(&r);
+	lib = ft_rec_new(&r, FT_KIND_nccl_lib, now);
+	lib->error = -8;
+	head(&r, PID(1), "trainer");
+	ft_rec_str(&r, &lib->path, "/usr/lib/libnccl.so.2");
+	ft_rec_str(&r, &lib->reason, "no symbols");
+	play(&r);
+	play(&r);
+	head(&r, PID(2), "trainer");
+	play(&r);
+	ft_diag_unfit(D, 3);
+	e = verdict();
+	assert_true(list_has(e->blind, "7 events counted without their details"));
+	assert_false(list_has(e->blind, "lost"));
+	assert_true(list_has(e->blind, "3 objects were beyond the bounds of the attribution"));
+	assert_true(list_has(e->blind, "/usr/lib/libnccl.so.2 is not probed (no symbols), "
+				       "pid 4002 (trainer) and 1 more processes"));
 }
 
 static void test_blind_and_lost(void **state)
@@ -184,9 +216,9 @@ static void test_twice(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		T(test_empty),		T(test_no_cause),   T(test_probe_off),
-		T(test_blind_and_lost), T(test_much_blind), T(test_job_command),
-		T(test_remote),		T(test_heartbeat),  T(test_twice),
+		T(test_empty),		T(test_no_cause),   T(test_probe_off),	 T(test_counted),
+		T(test_blind_and_lost), T(test_much_blind), T(test_job_command), T(test_remote),
+		T(test_heartbeat),	T(test_twice),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

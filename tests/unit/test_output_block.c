@@ -126,6 +126,34 @@ static void test_job(void **state)
 	ft_attrib_free(a);
 }
 
+/* Open files name the GPUs it may use, NVML those that it does use. */
+static void test_job_gpus(void **state)
+{
+	static const char *const bdfs[] = { "0000:19:00.0", "0000:1a:00.0" };
+	_cleanup_buf_ struct ft_buf b = {}, used = {};
+	struct ft_attrib *a;
+	struct ft_rec r;
+	struct ft_ev_inv_proc *p = rec_proc(&r, 1, 100, 1, 77, 0);
+
+	(void)state;
+	assert_int_equal(ft_attrib_new(&a), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(bdfs); i++)
+		ft_rec_strs_add(&r, &p->gpu_files, bdfs[i]);
+	feed(a, &r);
+	ft_text_job(&b, a, &plain, false);
+	assert_non_null(strstr(b.s, "one of 2"));
+	for (size_t i = 0; i < ARRAY_SIZE(bdfs); i++) {
+		struct ft_ev_inv_gpu_proc *g = ft_rec_new(&r, FT_KIND_inv_gpu_proc, 2);
+
+		head(&r, 100, "trainer");
+		ft_rec_str(&r, &g->bdf, bdfs[i]);
+		feed(a, &r);
+	}
+	ft_text_job(&used, a, &plain, false);
+	assert_non_null(strstr(used.s, "2 GPUs"));
+	ft_attrib_free(a);
+}
+
 static void test_job_unknown(void **state)
 {
 	_cleanup_buf_ struct ft_buf b = {};
@@ -145,9 +173,9 @@ static void test_job_unknown(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_verdict),	    cmocka_unit_test(test_no_cause),
-		cmocka_unit_test(test_random),	    cmocka_unit_test(test_job),
-		cmocka_unit_test(test_job_unknown),
+		cmocka_unit_test(test_verdict),	 cmocka_unit_test(test_no_cause),
+		cmocka_unit_test(test_random),	 cmocka_unit_test(test_job),
+		cmocka_unit_test(test_job_gpus), cmocka_unit_test(test_job_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, out_setup, NULL);

@@ -61,13 +61,17 @@ static const struct {
 
 /* --- severity where the kind's own is not the last word --- */
 
-static enum ft_severity exit_severity(const struct ft_hdr *ev, const struct ft_attr *out)
+static bool is_bad_exit(const struct ft_hdr *ev)
 {
 	const struct ft_ev_proc_exit *e = (const void *)ev;
-	bool bad = (e->signal != FT_NONE_S32 && e->signal) ||
-		   (e->exit_code != FT_NONE_S32 && e->exit_code);
 
-	return bad && out->nranks ? FT_ERROR : FT_INFO;
+	return (e->signal != FT_NONE_S32 && e->signal) ||
+	       (e->exit_code != FT_NONE_S32 && e->exit_code);
+}
+
+static enum ft_severity exit_severity(const struct ft_hdr *ev, const struct ft_attr *out)
+{
+	return is_bad_exit(ev) && out->nranks ? FT_ERROR : FT_INFO;
 }
 
 static enum ft_severity comm_severity(const struct ft_hdr *ev, const struct ft_attr *out)
@@ -105,11 +109,22 @@ static const struct {
 	{ FT_KIND_verdict, verdict_severity },
 };
 
-static void severity_fill(const struct ft_hdr *ev, struct ft_attr *out)
+/* A rank by its NCCL library only: what a rank starts (a compiler) has it mapped as well. */
+static bool may_be_rank(struct ft_attrib *a, const struct proc *p)
+{
+	const struct proc *parent = p ? proc_find(a, p->ppid, 0) : NULL;
+
+	return p && p->nccl == 1 && !p->helper && !(parent && proc_is_rank(parent));
+}
+
+static void severity_fill(struct ft_attrib *a, const struct ft_hdr *ev, const struct proc *p,
+			  struct ft_attr *out)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(severities); i++)
 		if (severities[i].kind == ev->kind)
 			out->severity = severities[i].fn(ev, out);
+	if (ev->kind == FT_KIND_proc_exit && is_bad_exit(ev) && may_be_rank(a, p))
+		out->severity = MAX(out->severity, FT_WARNING);
 }
 
 /* --- owners --- */
@@ -168,7 +183,8 @@ static bool uses_nic(const struct proc *p, const struct ft_attr_nic *nic)
  * An event of an interface that names no process: the ranks whose sockets go through it all have
  * to do with it; where no socket is known, it may be any of the ranks in its namespace.
  */
-static void netns_fill(struct ft_attrib *a, uint32_t netns, struct ft_attr *out)
+static void netns_fill(struct ft_attrib *a, uint32_t netns, const struct ft_hdr *ev,
+		       struct ft_attr *out)
 {
 	bool by_route = false;
 
@@ -184,7 +200,8 @@ static void netns_fill(struct ft_attrib *a, uint32_t netns, struct ft_attr *out)
 	if (!out->nranks)
 		return;
 	out->how |= by_route ? FT_HOW(route) : FT_HOW(netns);
-	out->shared |= !by_route && out->nranks > 1;
+	/* A packet has one owner, the state of a link concerns all. */
+	out->shared |= (!by_route || a->places[ev->kind].saddr) && out->nranks > 1;
 }
 
 static void nics_fill(struct ft_attrib *a, const struct ft_hdr *ev, struct proc *p,
@@ -267,12 +284,12 @@ void ft_attrib_event(struct ft_attrib *a, const struct ft_hdr *ev, struct ft_att
 		proc_fill(a, p, ev, out);
 	else if (!ev->pid && pl->netns && ev->kind < FT_KIND_inv_proc &&
 		 ft_field_get(pl->netns, ev, &netns))
-		netns_fill(a, netns, out);
+		netns_fill(a, netns, ev, out);
 	if (p && have_tuple)
 		peers_fill(a, &t, p, out);
 	links_fill(a, out);
 	out->shared |= !!(ev->flags & FT_REC_SHARED);
-	severity_fill(ev, out);
+	severity_fill(a, ev, p, out);
 }
 
 void ft_attrib_each(struct ft_attrib *a, void (*fn)(void *ctx, const struct ft_attrib_proc *p),

@@ -135,7 +135,11 @@ void flow_learn(struct ft_attrib *a, const struct ft_hdr *ev)
 		return;
 	}
 	*e = (struct end){
-		.pid = ev->pid, .start_ns = ev->start_ns, .netns = t.netns, .closed = is_closing(ev)
+		.pid = ev->pid,
+		.start_ns = ev->start_ns,
+		.netns = t.netns,
+		.closed = is_closing(ev),
+		.ambiguous = e->ambiguous && !e->closed,
 	};
 }
 

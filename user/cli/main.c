@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+#include <fcntl.h>
 #include <malloc.h>
 
 #include "cli/cli.h"
@@ -28,13 +29,27 @@ static int help(void)
 	return FT_EXIT_OK;
 }
 
-int main(int argc, char **argv)
+/*
+ * Without them the first files that we open would get these numbers, and our output with them. Each is
+ * open the wrong way round, so that its use fails.
+ */
+static void std_fds(void)
 {
-	/*
-	 * The kernel's BTF is read and dropped several times, 5 MB each: without a fixed threshold
-	 * glibc moves such blocks into the heap after the first one and peak memory doubles.
-	 */
-	mallopt(M_MMAP_THRESHOLD, 256 << 10);
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDONLY);
+		if (fd == STDIN_FILENO) {
+			close(fd);
+			fd = open("/dev/null", O_WRONLY);
+		}
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		close(fd);
+}
+
+static int dispatch(int argc, char **argv)
+{
 	if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {
 		printf("fabrictrace %s\n", FT_VERSION);
 		return FT_EXIT_OK;
@@ -49,4 +64,22 @@ int main(int argc, char **argv)
 		return FT_EXIT_USAGE;
 	}
 	return ft_cmd_trace(argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	std_fds();
+	/*
+	 * The kernel's BTF is read and dropped several times, 5 MB each: without a fixed threshold
+	 * glibc moves such blocks into the heap after the first one and peak memory doubles.
+	 */
+	mallopt(M_MMAP_THRESHOLD, 256 << 10);
+	status = dispatch(argc, argv);
+	if ((fflush(stdout) || ferror(stdout)) && !status) {
+		ft_err("cannot write the output: %s", strerror(errno));
+		return FT_EXIT_INTERNAL;
+	}
+	return status;
 }

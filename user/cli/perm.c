@@ -90,5 +90,5 @@ int ft_bpf_failed(int err)
 	}
 	ft_err("cannot load the tracing programs: %s; `fabrictrace probes -v` shows why",
 	       strerror(-err));
-	return FT_EXIT_INTERNAL;
+	return err == -ENOMEM ? FT_EXIT_INTERNAL : FT_EXIT_UNAVAILABLE;
 }

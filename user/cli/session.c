@@ -3,16 +3,16 @@
  * One tracing session. Records flow in one direction: sources -> order -> attribution -> diagnosis
  * -> output.
  */
-#include <sys/signalfd.h>
-#include <signal.h>
-
 #include "cli/cli.h"
 #include "cli/session_parts.h"
+#include "host/fs.h"
 
 #define MAX_HELD      262144		 /* records in the order queue */
 #define LINGER_NS     (2 * NSEC_PER_SEC) /* after the last process its sockets may still retransmit */
+#define PID_NS_FIRST  0xeffffffcu	 /* include/linux/proc_ns.h, since 3.8 */
 #define CLOCK_STEP_NS (10 * NSEC_PER_MSEC)
 #define HEARTBEAT_S   60
+#define ORDER_NS      (10 * NSEC_PER_MSEC) /* at least, between two looks at the order queue */
 
 /* --- right side: ordered records --- */
 
@@ -46,11 +46,12 @@ static void flush(struct session *s)
 		ft_loop_stop(s->loop);
 }
 
-static void print_verdict(struct session *s, bool final)
+void session_verdict(struct session *s, bool final)
 {
 	struct ft_attr attr;
 	struct ft_rec rec;
 
+	ft_diag_unfit(s->diag, ft_attrib_unfit(s->attrib));
 	ft_diag_verdict(s->diag, ft_mono_ns(), final, &rec, &attr);
 	print(s, &rec.h, &attr);
 	flush(s);
@@ -61,11 +62,26 @@ static void print_heartbeat(struct session *s)
 	struct ft_attr attr;
 	struct ft_rec rec;
 
+	ft_diag_unfit(s->diag, ft_attrib_unfit(s->attrib));
 	ft_diag_heartbeat(s->diag, ft_mono_ns(), &rec, &attr);
 	print(s, &rec.h, &attr);
 }
 
 /* --- left side: what a record makes the sources do --- */
+
+/* Not for each record: setting a timer costs more than the record does. */
+static void order_arm(struct session *s)
+{
+	uint64_t due = ft_order_due(s->order);
+
+	if (due >= s->armed_ns)
+		return;
+	due = MAX(due, ft_mono_ns() + ORDER_NS);
+	if (due >= s->armed_ns)
+		return;
+	ft_loop_timer_set(s->order_timer, due);
+	s->armed_ns = due;
+}
 
 void session_record(void *ctx, const void *rec, size_t len)
 {
@@ -81,21 +97,20 @@ void session_record(void *ctx, const void *rec, size_t len)
 		session_proc_started(s, rec);
 	else if (h->kind == FT_KIND_proc_exit)
 		session_proc_ended(s, h->pid);
+	else if (h->kind == FT_KIND_lost)
+		s->lost = true;
 	/* The session's own line comes first: until it is made the others wait. */
-	if (!s->started)
-		return;
-	ft_order_advance(s->order, ft_mono_ns());
-	if (ft_order_due(s->order) != UINT64_MAX)
-		ft_loop_timer_set(s->order_timer, ft_order_due(s->order));
+	if (s->started)
+		order_arm(s);
 }
 
 static void on_order_due(void *ctx)
 {
 	struct session *s = ctx;
 
+	s->armed_ns = UINT64_MAX;
 	ft_order_advance(s->order, ft_mono_ns());
-	if (ft_order_due(s->order) != UINT64_MAX)
-		ft_loop_timer_set(s->order_timer, ft_order_due(s->order));
+	order_arm(s);
 	flush(s);
 }
 
@@ -136,14 +151,24 @@ void session_end_look(void *ctx)
 static void on_tick(void *ctx)
 {
 	struct session *s = ctx;
+	uint64_t now;
 
 	if (s->ticks++ == 0)
 		session_procs_prune(s);
 	session_joined(s);
 	ft_bpf_tick(s->bpf);
+	if (s->lost)
+		session_resync(s);
 	ft_nccl_src_tick(s->nccl);
+	/* The record of the last end may be lost. */
+	if (!s->opts->all && s->targets)
+		session_end_look(s);
 	check_clock(s);
-	ft_diag_advance(s->diag, ft_mono_ns() - FT_HOLD_NS);
+	session_probes(s);
+	/* Nothing that is older may come to the diagnosis later. */
+	now = ft_mono_ns();
+	ft_order_advance(s->order, now);
+	ft_diag_advance(s->diag, now - FT_HOLD_NS);
 	if (s->ticks % HEARTBEAT_S == 0) {
 		ft_bpf_ordinary(s->bpf);
 		print_heartbeat(s);
@@ -156,36 +181,7 @@ static void on_end(void *ctx)
 	ft_loop_stop(((struct session *)ctx)->loop);
 }
 
-static void on_signal(void *ctx)
-{
-	struct session *s = ctx;
-	struct signalfd_siginfo si;
-
-	while (read(s->sigfd, &si, sizeof(si)) == sizeof(si)) {
-		if (si.ssi_signo == SIGCHLD)
-			session_child_reap(s);
-		else if (si.ssi_signo == SIGUSR1)
-			print_verdict(s, false);
-		else
-			ft_loop_stop(s->loop);
-	}
-}
-
 /* --- start --- */
-
-static int signals_open(struct session *s)
-{
-	static const int watched[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD };
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(watched); i++)
-		sigaddset(&set, watched[i]);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	s->sigfd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return s->sigfd < 0 ? -errno : ft_loop_add(s->loop, s->sigfd, on_signal, s);
-}
 
 /* The right side: attribution, diagnosis, output. */
 static int pipeline_open(struct session *s)
@@ -212,6 +208,32 @@ static int pipeline_open(struct session *s)
 	return err;
 }
 
+/*
+ * The kernel side knows processes by their numbers in the first pid namespace, /proc and fork() tell
+ * ours: in another one they would be other processes.
+ */
+static int pid_ns_check(const struct ft_trace_opts *o)
+{
+	bool targets = o->npids || o->cgroup || o->all || o->cmd;
+	uint32_t ns;
+
+	if (!targets || ft_link_inode("", "/proc/self/ns/pid", &ns) || ns == PID_NS_FIRST)
+		return 0;
+	ft_err("in a pid namespace of its own it cannot tell processes: run it on the host, or in a "
+	       "container that shares the host's (docker --pid=host, Kubernetes hostPID)");
+	return FT_EXIT_UNAVAILABLE;
+}
+
+/* Each rank has links of its own, each network namespace sockets: more files than the usual 1024. */
+static void files_allow(struct session *s)
+{
+	struct rlimit all;
+
+	getrlimit(RLIMIT_NOFILE, &s->files);
+	all = (struct rlimit){ s->files.rlim_max, s->files.rlim_max };
+	setrlimit(RLIMIT_NOFILE, &all);
+}
+
 static int session_open(struct session *s)
 {
 	struct ft_bpf_opts bpf_opts = { s->opts->all, s->opts->no_children, s->opts->collectives,
@@ -220,17 +242,18 @@ static int session_open(struct session *s)
 					  .collectives = s->opts->collectives,
 					  .found = session_nccl_found,
 					  .ctx = s };
-	struct ft_probe *row;
 	int err = ft_loop_new(&s->loop);
 
 	if (!err)
 		err = pipeline_open(s);
 	if (!err)
-		err = signals_open(s);
+		err = session_signals(s);
 	if (!err) {
 		s->order_timer = ft_loop_timer(s->loop, on_order_due, s);
 		s->end_timer = ft_loop_timer(s->loop, session_end_look, s);
-		err = MIN(s->order_timer, s->end_timer) < 0 ? -EMFILE : 0;
+		s->look_timer = ft_loop_timer(s->loop, session_look, s);
+		err = MIN(MIN(s->order_timer, s->end_timer), s->look_timer);
+		err = MIN(err, 0);
 	}
 	if (err) {
 		ft_err("cannot start: %s", strerror(-err));
@@ -240,11 +263,10 @@ static int session_open(struct session *s)
 	if (err)
 		return ft_bpf_failed(err);
 	err = ft_link_src_new(&s->links, s->loop, &s->emit);
-	row = ft_bpf_probe(s->bpf, "", "rtnetlink");
-	if (!err && row)
-		row->state = FT_PROBE_ON;
-	if (!err)
+	if (!err) {
+		ft_link_src_row(s->links, ft_bpf_probe(s->bpf, "", "rtnetlink"));
 		err = ft_nccl_src_new(&s->nccl, s->bpf, s->loop, &s->emit, &nccl_opts);
+	}
 	if (err)
 		ft_err("cannot start the sources: %s", strerror(-err));
 	return err ? FT_EXIT_INTERNAL : 0;
@@ -259,7 +281,7 @@ static int session_attach(struct session *s)
 		return status;
 	session_watch(s, &set);
 	ft_bpf_ready(s->bpf);
-	ft_bpf_seed_sockets(s->bpf);
+	session_seed(s);
 	ft_bpf_drain(s->bpf);
 	s->targets = set.n;
 	session_head(s);
@@ -271,13 +293,13 @@ static int session_attach(struct session *s)
 
 static void session_finish(struct session *s)
 {
-	ft_bpf_drain(s->bpf);
+	ft_bpf_stop(s->bpf);
 	ft_bpf_tick(s->bpf);
 	ft_nccl_src_tick(s->nccl);
 	ft_bpf_ordinary(s->bpf);
 	ft_bpf_drain(s->bpf);
 	ft_order_advance(s->order, UINT64_MAX);
-	print_verdict(s, true);
+	session_verdict(s, true);
 }
 
 static void session_close(struct session *s)
@@ -290,6 +312,8 @@ static void session_close(struct session *s)
 	ft_attrib_free(s->attrib);
 	ft_out_free(s->out);
 	ft_pci_free(s->pci);
+	free(s->looks.v);
+	free(s->told);
 	ft_loop_free(s->loop);
 	if (s->sigfd >= 0)
 		close(s->sigfd);
@@ -297,13 +321,27 @@ static void session_close(struct session *s)
 		close(s->go_fd);
 }
 
+static int timers_start(struct session *s)
+{
+	int err = ft_loop_every(s->loop, 1000, on_tick, s), end;
+
+	if (err || !(s->opts->seconds > 0))
+		return err;
+	end = ft_loop_timer(s->loop, on_end, s);
+	return end < 0 ? end
+		       : ft_loop_timer_set(end, ft_mono_ns() + s->opts->seconds * NSEC_PER_SEC);
+}
+
 static int session_loop(struct session *s)
 {
-	if (s->opts->seconds > 0)
-		ft_loop_timer_set(ft_loop_timer(s->loop, on_end, s),
-				  ft_mono_ns() + s->opts->seconds * NSEC_PER_SEC);
-	ft_loop_every(s->loop, 1000, on_tick, s);
-	ft_loop_run(s->loop);
+	int err = timers_start(s);
+
+	if (!err)
+		err = ft_loop_run(s->loop);
+	if (err) {
+		ft_err("cannot go on: %s", strerror(-err));
+		return FT_EXIT_INTERNAL;
+	}
 	session_finish(s);
 	if (s->write_error && s->write_error != -EPIPE) {
 		ft_err("cannot write the output: %s", strerror(-s->write_error));
@@ -320,8 +358,12 @@ int ft_session_run(const struct ft_trace_opts *opts)
 
 	s.emit = (struct ft_emit){ session_record, &s };
 	s.clock.offset_ns = ft_clock_offset();
+	s.armed_ns = UINT64_MAX;
 	gethostname(s.host, sizeof(s.host) - 1);
-	status = session_open(&s);
+	files_allow(&s);
+	status = pid_ns_check(opts);
+	if (!status)
+		status = session_open(&s);
 	if (!status)
 		status = session_attach(&s);
 	if (!status) {

@@ -29,9 +29,12 @@ static void add_blind(struct session *s, struct ft_rec *rec, struct ft_str *list
 	const struct ft_probe *p = ft_bpf_probes(s->bpf, &n);
 	char text[400];
 
-	if (s->targets && !s->with_nccl && !s->opts->cmd) {
+	if (s->targets && !s->with_nccl && !s->opts->cmd && !s->looks.n) {
 		ft_fmt(text, "NCCL calls (no traced process has an NCCL library mapped%s%s)",
-		       s->others[0] ? "; these have one: pid " : ", nor has any other", s->others);
+		       s->others[0]	 ? "; these have one: pid "
+		       : s->others_error ? "; not all others answered in time"
+					 : ", nor has any other",
+		       s->others);
 		ft_rec_strs_add(rec, list, text);
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -45,14 +48,32 @@ static void add_blind(struct session *s, struct ft_rec *rec, struct ft_str *list
 		"PCIe links and AER, RDMA queue pairs, NVLink, GPU state (not watched by this version)");
 }
 
+void session_probes(struct session *s)
+{
+	size_t n;
+	const struct ft_probe *p = ft_bpf_probes(s->bpf, &n);
+	struct ft_probe *told = s->told;
+	struct ft_rec rec;
+
+	if (!told)
+		s->told = calloc(n, sizeof(*p));
+	for (size_t i = 0; i < n; i++) {
+		if (told && told[i].state == p[i].state && told[i].error == p[i].error &&
+		    !strcmp(told[i].reason, p[i].reason))
+			continue;
+		ft_probe_record(&rec, &p[i]);
+		ft_emit(&s->emit, &rec);
+		if (s->told)
+			s->told[i] = p[i];
+	}
+}
+
 void session_head(struct session *s)
 {
 	char target[256];
 	struct ft_ev_session *e;
 	struct utsname u;
 	struct ft_rec rec;
-	struct ft_probe *p;
-	size_t n;
 
 	uname(&u);
 	e = ft_rec_new(&rec, FT_KIND_session, s->start_ns);
@@ -62,11 +83,7 @@ void session_head(struct session *s)
 	ft_rec_str(&rec, &e->kernel, u.release);
 	target_text(s, target, sizeof(target));
 	ft_rec_str(&rec, &e->target, target);
-	p = ft_bpf_probes(s->bpf, &n);
 	add_blind(s, &rec, &e->blind);
 	ft_emit(&s->emit, &rec);
-	for (size_t i = 0; i < n; i++) {
-		ft_probe_record(&rec, &p[i]);
-		ft_emit(&s->emit, &rec);
-	}
+	session_probes(s);
 }

@@ -3,15 +3,31 @@
 #ifndef FT_CLI_SESSION_PARTS_H
 #define FT_CLI_SESSION_PARTS_H
 
+#include <sys/resource.h>
+
+#include <sys/resource.h>
+
 #include "attrib/attrib.h"
 #include "cli/session.h"
 #include "cli/target.h"
+#include "cli/target_cgroup.h"
 #include "diagnose/diagnose.h"
 #include "host/pci.h"
 #include "output/output.h"
 #include "source/source.h"
 
 #define FT_LINGER_LOOK_NS (50 * NSEC_PER_MSEC)
+
+/* A process that is still to be looked at. */
+struct ft_look {
+	uint32_t pid;
+	bool facts; /* not only NCCL */
+};
+
+struct ft_looks {
+	struct ft_look *v;
+	size_t n, cap;
+};
 
 struct session {
 	const struct ft_trace_opts *opts;
@@ -28,20 +44,29 @@ struct session {
 	struct ft_clock clock;
 	char host[256];
 	uint64_t start_ns, gone_ns;
-	int order_timer, end_timer, sigfd;
+	uint64_t armed_ns; /* when order_timer fires, UINT64_MAX: it is off */
+	int order_timer, end_timer, look_timer, sigfd;
+	struct ft_probe *told;	/* the probe table as the output has it, NULL: not at all */
+	struct ft_looks looks;	/* processes to look at */
+	uint64_t look_until_ns; /* of this pass */
+	bool seed;		/* processes were added: their open sockets are not listed yet */
+	int seed_error, joined_error;
 	unsigned int ticks;
 	size_t targets;	  /* processes at the attach */
 	size_t with_nccl; /* of these, those that have an NCCL library mapped */
 	char others[128]; /* pids of untraced processes that have one, when none of ours has */
-	char cgroup[512]; /* what --cgroup was found to mean */
-	bool started;
-	pid_t child; /* -- CMD */
+	int others_error; /* not all of them were asked */
+	struct ft_cgroup_dirs cgroup; /* what --cgroup was found to mean */
+	bool started, lost;	      /* lost: records, since the last tick */
+	pid_t child;		      /* -- CMD */
+	struct rlimit files;	      /* the command gets what we got */
 	int child_status, go_fd;
 	int write_error;
 };
 
 /* A record of any source: into the order queue, and what it means for the sources. */
 void session_record(void *ctx, const void *rec, size_t len);
+void session_verdict(struct session *s, bool final);
 /* When the last process may be gone. */
 void session_end_look(void *ctx);
 
@@ -64,8 +89,31 @@ void session_proc_ended(struct session *s, uint32_t pid);
 void session_nccl_found(void *ctx, uint32_t pid);
 /* Processes that were ending while they were added, once more a second later. */
 void session_procs_prune(struct session *s);
+/* After records were lost: who started or ended meanwhile, by the kernel's own list. */
+void session_resync(struct session *s);
+
+/* --- session_look.c: what is asked of traced processes --- */
+/* facts: also inventory and interfaces, not only NCCL. */
+void session_look_add(struct session *s, uint32_t pid, bool facts);
+void session_look_del(struct session *s, uint32_t pid);
+/* One pass over those that were added, with a budget of time. Drains the ring: not for its records. */
+void session_look(void *ctx);
+void session_netns_watch(struct session *s, uint32_t pid);
+/* Lists the open sockets of traced processes. */
+void session_seed(struct session *s);
+/* Names what cannot be seen, in the output and the verdict. */
+void session_unseen(struct session *s, const char *what, int err);
+
+/* --- session_signal.c --- */
+int session_signals(struct session *s);
+/* The signal that asked for the end, 0: none yet. */
+int session_end_asked(void);
+/* In a child, before it executes something. */
+void session_signals_default(void);
 
 /* --- session_head.c: the first line and the probe table --- */
 void session_head(struct session *s);
+/* The rows of the probe table that are not what the output says. */
+void session_probes(struct session *s);
 
 #endif

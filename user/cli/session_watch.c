@@ -9,7 +9,7 @@
 #include "host/nvml.h"
 #include "host/proc.h"
 
-#define ANSWER_MS 200  /* a process that does not answer /proc reads in time is named */
+#define ANSWER_MS 200  /* a device that does not answer reads in time is named */
 #define NVML_MS	  2000 /* it asks each GPU, and wakes those up that sleep */
 
 static void to_record(void *ctx, struct ft_hdr *ev)
@@ -17,61 +17,19 @@ static void to_record(void *ctx, struct ft_hdr *ev)
 	session_record(ctx, ev, ev->size);
 }
 
-static void netns_watch(struct session *s, uint32_t pid)
-{
-	uint32_t netns;
-	char path[64];
-
-	ft_fmt(path, "/proc/%u/ns/net", pid);
-	if (ft_link_inode("", path, &netns))
-		return; /* ended meanwhile, or named by the inventory as unreadable */
-	ft_bpf_netns_add(s->bpf, netns);
-	ft_link_src_add(s->links, pid, netns);
-}
-
-/* What the processes are, and all that is watched for their sake. */
-static void procs_watch(struct session *s, const uint32_t *pids, size_t n)
-{
-	ft_proc_inventory("", pids, n, 0, ANSWER_MS, s->pci, to_record, s);
-	for (size_t i = 0; i < n; i++) {
-		netns_watch(s, pids[i]);
-		s->with_nccl += ft_nccl_src_add(s->nccl, pids[i]) > 0;
-	}
-}
-
 /* A fork has its parent's namespace and, until it executes something, its parent's facts. */
 void session_proc_started(struct session *s, const struct ft_ev_proc_start *e)
 {
-	if (e->exec)
-		procs_watch(s, &e->h.pid, 1);
-	else
-		ft_nccl_src_add(s->nccl, e->h.pid);
+	session_look_add(s, e->h.pid, e->exec);
 }
 
 void session_proc_ended(struct session *s, uint32_t pid)
 {
+	session_look_del(s, pid);
 	ft_nccl_src_del(s->nccl, pid);
 	/* With -a more may come; without a target none was there. */
 	if (!s->opts->all)
 		ft_loop_timer_set(s->end_timer, ft_mono_ns() + FT_LINGER_LOOK_NS);
-}
-
-/* A process was found to use NCCL: with -a it is traced, else only named. */
-void session_nccl_found(void *ctx, uint32_t pid)
-{
-	struct session *s = ctx;
-	struct ft_proc_stat st;
-	size_t len = strlen(s->others);
-
-	if (!s->opts->all) {
-		snprintf(s->others + len, sizeof(s->others) - len, "%s%u", len ? ", " : "", pid);
-		return;
-	}
-
-	if (ft_proc_stat_read("", pid, &st) || ft_bpf_proc_add(s->bpf, pid, st.start_ns, 0))
-		return;
-	procs_watch(s, &pid, 1);
-	ft_bpf_seed_sockets(s->bpf);
 }
 
 static bool proc_ended_already(uint32_t pid, struct ft_proc_stat *st)
@@ -96,6 +54,42 @@ static int proc_add(struct session *s, uint32_t pid)
 	return err;
 }
 
+/* Whole numbers only: half of one would be another process. */
+static void other_add(struct session *s, uint32_t pid)
+{
+	static const char more[] = ", ...";
+	size_t len = strlen(s->others);
+	char text[16];
+
+	ft_fmt(text, "%s%u", len ? ", " : "", pid);
+	if (len + strlen(text) + sizeof(more) <= sizeof(s->others))
+		strcpy(s->others + len, text);
+	else if (len < sizeof(more) || strcmp(s->others + len - strlen(more), more) != 0)
+		strcpy(s->others + len, more);
+}
+
+/* A process was found to use NCCL: with -a it is traced, else only named. */
+void session_nccl_found(void *ctx, uint32_t pid)
+{
+	struct session *s = ctx;
+	char what[64];
+	int err;
+
+	if (!s->opts->all) {
+		other_add(s, pid);
+		return;
+	}
+	err = proc_add(s, pid);
+	if (err) {
+		ft_fmt(what, "process %u, which uses NCCL", pid);
+		session_unseen(s, what, err);
+	}
+	if (!ft_bpf_proc_has(s->bpf, pid))
+		return;
+	session_look_add(s, pid, true);
+	s->seed = true;
+}
+
 /* One that was ending while it was added, once more a second later. */
 void session_procs_prune(struct session *s)
 {
@@ -108,8 +102,18 @@ void session_procs_prune(struct session *s)
 		if (proc_ended_already(pid, &st))
 			ft_bpf_proc_del(s->bpf, pid);
 	}
-	if (!s->opts->all && s->targets)
-		session_end_look(s);
+}
+
+void session_resync(struct session *s)
+{
+	uint32_t pid = 0;
+
+	s->lost = false;
+	ft_nccl_src_prune(s->nccl);
+	/* A walk starts again when its place is deleted: in a storm of forks without end. */
+	for (int n = 0; n < FT_MAX_PROCS && ft_bpf_proc_next(s->bpf, &pid); n++)
+		if (!ft_nccl_src_has(s->nccl, pid))
+			session_look_add(s, pid, true);
 }
 
 static bool is_asked_for(struct session *s, uint32_t pid)
@@ -147,13 +151,11 @@ static int child_start(struct session *s)
 		return FT_EXIT_INTERNAL;
 	}
 	if (!s->child) {
-		sigset_t none;
 		char c;
 
 		close(go[1]);
-		sigemptyset(&none);
-		sigprocmask(SIG_SETMASK, &none, NULL);
-		signal(SIGPIPE, SIG_DFL);
+		session_signals_default();
+		setrlimit(RLIMIT_NOFILE, &s->files);
 		if (read(go[0], &c, 1) != 1)
 			_exit(FT_EXIT_INTERNAL);
 		execvp(s->opts->cmd[0], s->opts->cmd);
@@ -165,11 +167,31 @@ static int child_start(struct session *s)
 	return 0;
 }
 
+static void child_reap(struct session *s, int flags)
+{
+	int status;
+
+	if (s->child > 0 && waitpid(s->child, &status, flags) == s->child) {
+		s->child_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+						      : WEXITSTATUS(status);
+		s->child = 0;
+	}
+}
+
+void session_child_reap(struct session *s)
+{
+	child_reap(s, WNOHANG);
+}
+
 void session_child_go(struct session *s)
 {
 	if (s->go_fd < 0)
 		return;
-	if (write(s->go_fd, "g", 1) != 1)
+	/* Who asked for the end before the start does not want it started. */
+	if (session_end_asked()) {
+		kill(s->child, session_end_asked());
+		child_reap(s, 0);
+	} else if (write(s->go_fd, "g", 1) != 1)
 		ft_warn("cannot start %s: %s", s->opts->cmd[0], strerror(errno));
 	close(s->go_fd);
 	s->go_fd = -1;
@@ -214,7 +236,8 @@ static int targets_add(struct session *s, struct ft_pidset *set)
 			      : "nothing but the tracer itself is there to trace");
 		return FT_EXIT_NOTARGET;
 	}
-	ft_strcpy(s->cgroup, set->cgroup, sizeof(s->cgroup));
+	if (set->cgroup[0] && ft_cgroup_open("", set->cgroup, &s->cgroup))
+		ft_warn("processes that join cgroup %s later are not traced", set->cgroup);
 	if (set->note[0])
 		ft_warn("%s", set->note);
 	return 0;
@@ -238,22 +261,15 @@ void session_watch(struct session *s, const struct ft_pidset *set)
 	if (s->pci)
 		ft_pci_emit(s->pci, ft_mono_ns(), to_record, s);
 	gpus_watch(s);
-	procs_watch(s, set->pids, set->n);
+	for (size_t i = 0; i < set->n; i++)
+		session_look_add(s, set->pids[i], true);
+	session_look(s);
 	if (!set->n)
-		netns_watch(s, getpid());
-	if (s->opts->all || (set->n && !s->with_nccl && !s->opts->cmd))
-		ft_nccl_src_find(s->nccl);
-}
-
-void session_child_reap(struct session *s)
-{
-	int status;
-
-	if (s->child > 0 && waitpid(s->child, &status, WNOHANG) == s->child) {
-		s->child_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-						      : WEXITSTATUS(status);
-		s->child = 0;
-	}
+		session_netns_watch(s, getpid());
+	if (s->opts->all || (set->n && !s->with_nccl && !s->opts->cmd && !s->looks.n))
+		s->others_error = ft_nccl_src_find(s->nccl);
+	if (s->opts->all)
+		session_look(s);
 }
 
 int session_targets(struct session *s, struct ft_pidset *set)
@@ -268,20 +284,19 @@ int session_targets(struct session *s, struct ft_pidset *set)
 void session_joined(struct session *s)
 {
 	_cleanup_(ft_pidset_free) struct ft_pidset set = {};
-	struct ft_target_opts t = { .cgroup = s->cgroup };
-	char why[512];
-	bool joined = false;
+	int err = ft_cgroup_members("", &s->cgroup, &set);
 
-	/* It is gone when its last process is. */
-	if (!s->cgroup[0] || ft_target_resolve("", &t, &set, why, sizeof(why)))
-		return;
 	leave_out_self(s, &set);
-	for (size_t i = 0; i < set.n; i++) {
-		if (ft_bpf_proc_has(s->bpf, set.pids[i]) || proc_add(s, set.pids[i]))
+	for (size_t i = 0; i < set.n && !err; i++) {
+		if (ft_bpf_proc_has(s->bpf, set.pids[i]))
 			continue;
-		procs_watch(s, &set.pids[i], 1);
-		joined = true;
+		err = proc_add(s, set.pids[i]);
+		if (err || !ft_bpf_proc_has(s->bpf, set.pids[i]))
+			continue; /* it has ended */
+		session_look_add(s, set.pids[i], true);
+		s->seed = true;
 	}
-	if (joined)
-		ft_bpf_seed_sockets(s->bpf);
+	if (err && err != s->joined_error)
+		session_unseen(s, "processes that join the cgroup", err);
+	s->joined_error = err;
 }

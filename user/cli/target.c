@@ -225,6 +225,8 @@ int ft_target_resolve(const char *root, const struct ft_target_opts *opts, struc
 	err[0] = 0;
 	if (!rc)
 		rc = ft_proc_table_read(root, &t);
+	if (!rc && !t.n)
+		rc = -ENOENT; /* no /proc is mounted there */
 	for (size_t i = 0; !rc && i < opts->npids; i++)
 		rc = add_pid(root, &t, opts->pids[i], opts->no_children, !set->n, &new, err, size);
 	if (!rc && opts->cgroup)

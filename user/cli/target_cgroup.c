@@ -199,9 +199,21 @@ static void find_part(struct search *s)
 /* --- members --- */
 struct members {
 	const char *root, *base;
-	const struct ft_proc_table *t;
+	const struct ft_proc_table *t; /* NULL: take all */
 	struct ft_pidset *set;
 };
+
+static int member_add(struct members *m, uint32_t pid, bool thread)
+{
+	const struct ft_proc_stat *st;
+	uint32_t tgid = pid;
+
+	/* Without a table this is done each second: no look at the process, where none is needed. */
+	if ((m->t || thread) && ft_proc_tgid(m->root, pid, &tgid))
+		return 0;
+	st = m->t ? ft_proc_table_find(m->t, tgid) : NULL;
+	return st && (st->kthread || ft_proc_has_ended(st)) ? 0 : ft_pidset_add(m->set, tgid);
+}
 
 static int members_of(void *ctx, const char *rel, const char *name)
 {
@@ -211,28 +223,24 @@ static int members_of(void *ctx, const char *rel, const char *name)
 	struct members *m = ctx;
 	_cleanup_free_ char *text = NULL;
 	char path[PATH_MAX], *save, *line;
+	bool threads = false;
 	ssize_t n = -1;
 	int err = 0;
 
 	(void)name;
 	for (size_t i = 0; n < 0 && i < ARRAY_SIZE(lists); i++) {
+		threads = i;
 		ft_fmt(path, "%s%s/%s", m->base, rel, lists[i]);
 		n = ft_read_file(m->root, path, LIST_MAX, &text);
 	}
 	if (n < 0)
 		return 1;
 	for (line = strtok_r(text, "\n", &save); !err && line; line = strtok_r(NULL, "\n", &save)) {
-		const struct ft_proc_stat *st;
 		uint64_t pid;
-		uint32_t tgid;
 
 		/* 0: a process that our pid namespace does not see */
-		if (ft_parse_u64(line, &pid) || !pid || pid > INT32_MAX ||
-		    ft_proc_tgid(m->root, pid, &tgid))
-			continue;
-		st = ft_proc_table_find(m->t, tgid);
-		if (!st || (!st->kthread && !ft_proc_has_ended(st)))
-			err = ft_pidset_add(m->set, tgid);
+		if (!ft_parse_u64(line, &pid) && pid && pid <= INT32_MAX)
+			err = member_add(m, pid, threads);
 	}
 	return err ? err : 1;
 }
@@ -309,4 +317,40 @@ int ft_target_cgroup(const char *root, const char *name, const struct ft_proc_ta
 			return rc;
 	}
 	return set->n > before || before ? 0 : explain(s, NULL, found, err, size);
+}
+
+int ft_cgroup_open(const char *root, const char *rel, struct ft_cgroup_dirs *out)
+{
+	_cleanup_free_ struct search *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	s->root = root;
+	err = mounts_read(s);
+	for (size_t i = 0; i < s->n && out->n < FT_CGROUP_DIRS; i++) {
+		const struct mount *m = &s->mounts[i];
+
+		if (!is_cgroup(root, m, rel))
+			continue;
+		ft_fmt(out->v[out->n], "%s%s", m->path, rel);
+		out->n++;
+	}
+	return err;
+}
+
+int ft_cgroup_members(const char *root, const struct ft_cgroup_dirs *dirs, struct ft_pidset *set)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < dirs->n && err >= 0; i++) {
+		struct members ctx = { root, dirs->v[i], NULL, set };
+		char full[PATH_MAX];
+
+		ft_fmt(full, "%s%s", root, dirs->v[i]);
+		err = members_of(&ctx, "", "");
+		if (err >= 0)
+			err = each_below(full, "", 0, members_of, &ctx);
+	}
+	return MIN(err, 0);
 }

@@ -189,5 +189,5 @@ int ft_cmd_topo(int argc, char **argv)
 	if (status)
 		return status;
 	(t.json ? show_json : topo_text)(&t);
-	return fflush(stdout) ? FT_EXIT_INTERNAL : FT_EXIT_OK;
+	return FT_EXIT_OK;
 }

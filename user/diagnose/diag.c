@@ -69,10 +69,18 @@ static int by_number(const void *a, const void *b)
 /* What became known of the rank since its socket was seen: its communicator. */
 static void rank_refresh(const struct ft_diag *d, struct ft_attr_rank *r)
 {
-	for (const struct dproc *p = d->procs; p && r->rank < 0; p = p->hh.next)
-		if (p->is_rank && p->nranks == 1 && p->rank.global_rank == r->global_rank &&
-		    p->rank.rank >= 0)
-			*r = p->rank;
+	const struct dproc *found = NULL;
+
+	for (const struct dproc *p = d->procs; p && r->rank < 0; p = p->hh.next) {
+		if (p->nranks != 1 || p->rank.global_rank != r->global_rank || p->rank.rank < 0)
+			continue;
+		/* Two jobs have ranks of this number. */
+		if (found && found->rank.comm != p->rank.comm)
+			return;
+		found = p;
+	}
+	if (found)
+		*r = found->rank;
 }
 
 void incident_attr(const struct ft_diag *d, const struct finding *f, struct ft_attr *attr)
@@ -87,6 +95,11 @@ void incident_attr(const struct ft_diag *d, const struct finding *f, struct ft_a
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		if (ends[i] && ends[i]->local && ends[i]->nic.netdev[0])
 			attr->nics[attr->nnics++] = ends[i]->nic;
+}
+
+enum ft_severity finding_severity(const struct finding *f)
+{
+	return rules[f->rule].weight >= 60 && f->confidence >= 2 ? FT_ERROR : FT_WARNING;
 }
 
 static void incident_emit(struct ft_diag *d, const struct incident *in)
@@ -106,9 +119,7 @@ static void incident_emit(struct ft_diag *d, const struct incident *in)
 	ft_rec_str(&rec, &e->cause__object, in->f.object);
 	ft_rec_str(&rec, &e->text, in->f.text);
 	incident_attr(d, &in->f, &attr);
-	attr.severity = !in->open			 ? FT_INFO
-			: rules[in->f.rule].weight >= 60 ? FT_ERROR
-							 : FT_WARNING;
+	attr.severity = in->open ? finding_severity(&in->f) : FT_INFO;
 	d->opts.sink(d->opts.ctx, &rec.h, &attr);
 }
 
@@ -182,6 +193,22 @@ void finding_submit(struct ft_diag *d, const struct finding *f)
 		incident_emit(d, in);
 }
 
+void finding_close(struct ft_diag *d, enum rule_id rule, uint32_t pid, const char *none)
+{
+	for (size_t i = 0; i < d->nincidents; i++) {
+		struct incident *in = &d->incidents[i];
+
+		if (in->merged || in->f.rule != rule || in->f.pid != pid || (!in->open && !none))
+			continue;
+		in->open = false;
+		if (none) {
+			in->merged = true;
+			ft_fmt(in->f.text, "%.140s: %s", in->f.object, none);
+		}
+		incident_emit(d, in);
+	}
+}
+
 static void incidents_settle(struct ft_diag *d)
 {
 	for (size_t i = 0; i < d->nincidents; i++) {
@@ -216,11 +243,24 @@ void ft_diag_advance(struct ft_diag *d, uint64_t now_ns)
 
 /* --- what is watched --- */
 
-static void blind_add(struct ft_diag *d, const char *s)
+/* Lines that are equal in their first `same` bytes are of several processes: counted. */
+static bool blind_has(struct ft_diag *d, const char *s, size_t same)
 {
-	for (size_t i = 0; i < d->nblind; i++)
+	for (size_t i = 0; i < d->nblind; i++) {
 		if (!strcmp(d->blind[i], s))
-			return;
+			return true;
+		if (!same || strncmp(d->blind[i], s, same) != 0)
+			continue;
+		d->blind_procs[i]++;
+		return true;
+	}
+	return false;
+}
+
+static void blind_add(struct ft_diag *d, const char *s, size_t same)
+{
+	if (blind_has(d, s, same))
+		return;
 	if (d->nblind == BLIND_MAX || !(d->blind[d->nblind] = strdup(s)))
 		d->blind_more++;
 	else
@@ -238,7 +278,7 @@ static void on_session(struct ft_diag *d, const struct ft_hdr *ev, const struct 
 		_cleanup_free_ char *line = strndup(s + i, n = strnlen(s + i, len - i));
 
 		if (line)
-			blind_add(d, line);
+			blind_add(d, line, 0);
 	}
 }
 
@@ -260,15 +300,21 @@ static void on_probe(struct ft_diag *d, const struct ft_hdr *ev, const struct ft
 	ft_str_copy(ev, e->hides, hides, sizeof(hides));
 	ft_str_copy(ev, e->reason, reason, sizeof(reason));
 	ft_fmt(line, "%s (%s)", hides, reason[0] ? reason : "not attached");
-	blind_add(d, line);
+	blind_add(d, line, 0);
 }
 
 static void on_lost(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_lost *e = (const void *)ev;
+	char reason[16];
 
 	(void)attr;
-	if (e->records != FT_NONE_U64)
+	if (e->records == FT_NONE_U64)
+		return;
+	/* The kernel side counted them all the same. */
+	if (!strncmp(ft_str_copy(ev, e->reason, reason, sizeof(reason)), "map full", 8))
+		d->nodetail += e->records;
+	else
 		d->lost += e->records;
 }
 
@@ -280,7 +326,25 @@ static void on_host(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_
 	(void)attr;
 	ft_fmt(line, "%s: %s", ft_str_copy(ev, e->what, what, sizeof(what)),
 	       ft_str_copy(ev, e->reason, reason, sizeof(reason)));
-	blind_add(d, line);
+	blind_add(d, line, 0);
+}
+
+static void on_lib(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_nccl_lib *e = (const void *)ev;
+	char path[96], reason[96], line[280];
+	size_t same;
+
+	(void)attr;
+	if (e->error == FT_NONE_S32 || !e->error)
+		return;
+	ft_str_copy(ev, e->path, path, sizeof(path));
+	ft_str_copy(ev, e->reason, reason, sizeof(reason));
+	ft_fmt(line, "NCCL calls: %s is not probed (%s), ", path[0] ? path : "a library",
+	       reason[0] ? reason : strerror(abs(e->error)));
+	same = strlen(line);
+	snprintf(line + same, sizeof(line) - same, "pid %u (%.16s)", ev->pid, ev->task);
+	blind_add(d, line, same);
 }
 
 static void on_inv_proc(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
@@ -338,23 +402,21 @@ static const struct {
 	uint16_t kind;
 	void (*fn)(struct ft_diag *, const struct ft_hdr *, const struct ft_attr *);
 } handlers[] = {
-	{ FT_KIND_session, on_session },
-	{ FT_KIND_probe, on_probe },
-	{ FT_KIND_lost, on_lost },
-	{ FT_KIND_inv_host, on_host },
-	{ FT_KIND_inv_proc, on_inv_proc },
-	{ FT_KIND_inv_sock, on_socket },
-	{ FT_KIND_tcp_state, on_socket },
-	{ FT_KIND_inv_netdev, on_netdev },
-	{ FT_KIND_tcp_retransmit, loss_retransmit },
-	{ FT_KIND_net_drop, loss_drop },
-	{ FT_KIND_net_ordinary, on_ordinary },
-	{ FT_KIND_net_link, rule_link },
-	{ FT_KIND_net_tx_timeout, rule_tx_timeout },
-	{ FT_KIND_proc_exit, rule_exit },
-	{ FT_KIND_tcp_reset, rule_reset },
+	{ FT_KIND_session, on_session },   { FT_KIND_probe, on_probe },
+	{ FT_KIND_lost, on_lost },	   { FT_KIND_inv_host, on_host },
+	{ FT_KIND_inv_proc, on_inv_proc }, { FT_KIND_nccl_lib, on_lib },
+	{ FT_KIND_inv_sock, on_socket },   { FT_KIND_tcp_state, on_socket },
+	{ FT_KIND_inv_netdev, on_netdev }, { FT_KIND_tcp_retransmit, loss_retransmit },
+	{ FT_KIND_net_drop, loss_drop },   { FT_KIND_net_ordinary, on_ordinary },
+	{ FT_KIND_net_link, rule_link },   { FT_KIND_net_tx_timeout, rule_tx_timeout },
+	{ FT_KIND_proc_exit, rule_exit },  { FT_KIND_tcp_reset, rule_reset },
 	{ FT_KIND_nccl_comm, rule_nccl },
 };
+
+void ft_diag_unfit(struct ft_diag *d, uint64_t n)
+{
+	d->unattributed = n;
+}
 
 void ft_diag_event(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
 {

@@ -48,6 +48,9 @@ static struct place *place_remote(struct ft_diag *d, const uint8_t ip[16])
 
 static bool same_rank(const struct ft_attr_rank *a, const struct ft_attr_rank *b)
 {
+	/* Equal numbers in two jobs: each knows a communicator of its own. */
+	if (a->comm && b->comm && a->comm != b->comm && a->nranks == b->nranks)
+		return false;
 	if (a->global_rank >= 0 && b->global_rank >= 0)
 		return a->global_rank == b->global_rank;
 	return a->comm == b->comm && a->rank == b->rank && a->global_rank == b->global_rank;
@@ -164,6 +167,7 @@ static void end_learn(struct ft_diag *d, struct fend *e, const uint8_t ip[16],
 	if (!p)
 		return;
 	e->place = p;
+	p->crossed = true;
 	addr_learn(d, ip, p);
 	place_add_ranks(p, attr);
 	if (!p->pid && ev->pid) {
@@ -172,37 +176,48 @@ static void end_learn(struct ft_diag *d, struct fend *e, const uint8_t ip[16],
 	}
 }
 
-/*
- * The connection of an event; *src is the index of the end that saddr and sport name. A net.drop
- * tells nothing of the ends' places: it can be anywhere on the way.
- */
-struct flow *flow_of(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr,
-		     bool *src)
+/* *src is the index of the end that saddr and sport name. */
+static bool flow_key_of(const struct ft_hdr *ev, struct flow_key *key, bool *src)
 {
 	const struct ft_kind_info *k = ft_kind(ev->kind);
 	struct endpoint s, t;
-	struct flow_key key;
-	struct flow *f;
-	bool swap;
 
 	if (!get_end(ft_field(k, "saddr"), ft_field(k, "sport"), ev, &s) ||
 	    !get_end(ft_field(k, "daddr"), ft_field(k, "dport"), ev, &t))
-		return NULL;
-	swap = memcmp(&s, &t, sizeof(s)) > 0;
-	key.a = swap ? t : s;
-	key.b = swap ? s : t;
-	f = flow_get(d, &key);
-	if (!f)
-		return NULL;
-	*src = swap;
-	if (ev->kind != FT_KIND_net_drop)
-		end_learn(d, &f->end[swap], s.ip, ev, attr);
+		return false;
+	*src = memcmp(&s, &t, sizeof(s)) > 0;
+	key->a = *src ? t : s;
+	key->b = *src ? s : t;
+	return true;
+}
+
+/* The connection of an event of one of its ends, the one that saddr and sport name. */
+struct flow *flow_of(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr,
+		     bool *src)
+{
+	struct flow_key key;
+	struct flow *f = flow_key_of(ev, &key, src) ? flow_get(d, &key) : NULL;
+
+	if (f)
+		end_learn(d, &f->end[*src], (*src ? &key.b : &key.a)->ip, ev, attr);
 	return f;
 }
 
-struct place *end_place(struct ft_diag *d, struct flow *f, int end)
+struct flow *flow_find(struct ft_diag *d, const struct ft_hdr *ev, bool *src)
+{
+	struct flow_key key;
+	struct flow *f = NULL;
+
+	if (flow_key_of(ev, &key, src))
+		HASH_FIND(hh, d->flows, &key, sizeof(key), f);
+	return f;
+}
+
+struct place *end_known(const struct ft_diag *d, const struct flow *f, int end)
 {
 	const struct endpoint *e = end ? &f->key.b : &f->key.a;
+	struct place_key key = {};
+	struct place *p;
 	struct addr *a;
 
 	if (f->end[end].place)
@@ -210,7 +225,21 @@ struct place *end_place(struct ft_diag *d, struct flow *f, int end)
 	HASH_FIND(hh, d->addrs, e->ip, sizeof(e->ip), a);
 	if (a)
 		return a->place;
-	return place_remote(d, e->ip);
+	memcpy(key.ip, e->ip, sizeof(key.ip));
+	HASH_FIND(hh, d->places, &key, sizeof(key), p);
+	return p;
+}
+
+struct place *end_place(struct ft_diag *d, struct flow *f, int end)
+{
+	const struct endpoint *e = end ? &f->key.b : &f->key.a;
+	struct place *p = end_known(d, f, end);
+	struct addr *a;
+
+	if (p)
+		return p;
+	HASH_FIND(hh, d->addrs, e->ip, sizeof(e->ip), a);
+	return a ? NULL : place_remote(d, e->ip);
 }
 
 /* --- interfaces that dropped --- */
@@ -247,16 +276,39 @@ struct dproc *dproc_find(struct ft_diag *d, uint32_t pid)
 	return p;
 }
 
-static struct dproc *dproc_get(struct ft_diag *d, uint32_t pid)
+/* /proc gives start times in ticks of 10 ms; 0 is unknown and may be any. */
+static bool same_start(uint64_t a, uint64_t b)
 {
-	struct dproc *p = dproc_find(d, pid);
+	return !a || !b || (a > b ? a - b : b - a) <= 10 * NSEC_PER_MSEC;
+}
+
+/* A pid that is used again is another process: it takes the place of the one that ended. */
+static struct dproc *dproc_renew(struct ft_diag *d, struct dproc *p, const struct ft_hdr *ev)
+{
+	if (same_start(p->start_ns, ev->start_ns)) {
+		p->start_ns = p->start_ns ? p->start_ns : ev->start_ns;
+		return p;
+	}
+	if (ev->start_ns < p->start_ns)
+		return NULL; /* late news of the one before */
+	*p = (struct dproc){
+		.hh = p->hh, .pid = p->pid, .start_ns = ev->start_ns, .seen_ns = d->now_ns
+	};
+	return p;
+}
+
+static struct dproc *dproc_get(struct ft_diag *d, const struct ft_hdr *ev)
+{
+	struct dproc *p = dproc_find(d, ev->pid);
 
 	if (p)
-		return p;
+		return dproc_renew(d, p, ev);
 	p = HASH_COUNT(d->procs) < PROCS_MAX ? calloc(1, sizeof(*p)) : NULL;
 	if (!p)
 		goto unfit;
-	p->pid = pid;
+	p->pid = ev->pid;
+	p->start_ns = ev->start_ns;
+	p->seen_ns = d->now_ns;
 	HASH_ADD(hh, d->procs, pid, sizeof(p->pid), p);
 	if (p->hh.tbl)
 		return p;
@@ -266,6 +318,37 @@ unfit:
 	return NULL;
 }
 
+bool dproc_is_rank(const struct ft_diag *d, const struct dproc *p)
+{
+	return p->nranks || (p->nccl && !p->helper && !p->launcher && !d->numbered);
+}
+
+/* What tells a rank of unknown number from what stands above and below it. */
+static void dproc_kin(struct ft_diag *d, struct dproc *p, const struct ft_hdr *ev)
+{
+	const struct ft_ev_inv_proc *inv = (const void *)ev;
+	const struct ft_ev_proc_start *start = (const void *)ev;
+	struct dproc *parent;
+
+	switch (ev->kind) {
+	case FT_KIND_nccl_lib:
+		p->nccl = true;
+		break;
+	case FT_KIND_proc_start:
+		parent = start->exec == 0 ? dproc_find(d, start->ppid) : NULL;
+		p->nccl = p->launcher = false;
+		p->helper = parent && (parent->helper || dproc_is_rank(d, parent));
+		break;
+	case FT_KIND_inv_proc:
+		p->nccl |= inv->nccl == 1;
+		p->helper = inv->helper == 1;
+		parent = p->nccl && !p->helper ? dproc_find(d, inv->ppid) : NULL;
+		if (parent)
+			parent->launcher = true;
+		break;
+	}
+}
+
 /* Learns who is a rank; what is no rank is forgotten when it ends. */
 void dproc_event(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
@@ -273,23 +356,26 @@ void dproc_event(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_att
 
 	if (!ev->pid)
 		return;
-	p = dproc_get(d, ev->pid);
+	p = dproc_get(d, ev);
 	if (!p)
 		return;
-	if (ev->kind == FT_KIND_proc_start && p->exit_ns)
+	if (ev->kind == FT_KIND_proc_start && p->exit_ns) {
 		p->exit_ns = 0;
+		p->seen_ns = ev->ts_ns;
+	}
+	dproc_kin(d, p, ev);
 	if (ev->kind == FT_KIND_inv_proc || ev->kind == FT_KIND_proc_start || !p->task[0])
 		ft_fmt(p->task, "%.*s", (int)sizeof(ev->task), ev->task);
-	p->is_rank = attr->nranks > 0;
 	p->nranks = attr->nranks;
 	if (attr->nranks) {
 		p->rank = attr->ranks[0];
+		d->numbered |= rank_number(&p->rank) >= 0;
 		d->comm_size = MAX(d->comm_size, attr->ranks[0].nranks);
 	}
 	if (ev->kind != FT_KIND_proc_exit)
 		return;
 	p->exit_ns = ev->ts_ns;
-	if (!p->is_rank) {
+	if (!dproc_is_rank(d, p)) {
 		HASH_DEL(d->procs, p);
 		free(p);
 	}

@@ -11,12 +11,12 @@
 /* A record that stands for several has the time of its making; the events were before. */
 static uint64_t first_time(const struct ft_hdr *ev)
 {
-	return ev->count > 1 && ev->first_ns ? ev->first_ns : ev->ts_ns;
+	return (ev->count > 1 || ev->flags & FT_REC_AGG) && ev->first_ns ? ev->first_ns : ev->ts_ns;
 }
 
 static uint64_t last_time(const struct ft_hdr *ev)
 {
-	return ev->count > 1 && ev->last_ns ? ev->last_ns : ev->ts_ns;
+	return (ev->count > 1 || ev->flags & FT_REC_AGG) && ev->last_ns ? ev->last_ns : ev->ts_ns;
 }
 
 void loss_retransmit(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
@@ -125,10 +125,22 @@ static struct place *owner_place(struct ft_diag *d, uint32_t pid)
 	return NULL;
 }
 
+static void site_add(struct site *s, const struct ft_ev_net_drop *e)
+{
+	uint64_t first = first_time(&e->h), last = last_time(&e->h);
+
+	s->packets += e->h.count;
+	s->bytes += e->len_bytes == FT_NONE_U64 ? 0 : e->len_bytes;
+	*(e->ingress == 0 ? &s->out : &s->in) += e->h.count;
+	s->first_ns = s->first_ns ? MIN(s->first_ns, first) : first;
+	s->last_ns = MAX(s->last_ns, last);
+	site_reason(s, e);
+}
+
+/* Packets of other people are dropped every day: only those of a traced process count. */
 void loss_drop(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_net_drop *e = (const void *)ev;
-	uint64_t first = first_time(ev), last = last_time(ev);
 	struct flow *f;
 	struct site *s;
 	bool src;
@@ -137,21 +149,20 @@ void loss_drop(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 		d->drops_ordinary += ev->count;
 		return;
 	}
+	f = flow_find(d, ev, &src);
+	if (!ev->pid && (!f || (!f->end[0].pid && !f->end[1].pid))) {
+		d->drops_other += ev->count;
+		return;
+	}
 	d->drops += ev->count;
 	s = attr->nnics ? site_of(d, attr->nics[0].netns, attr->nics[0].netdev) : NULL;
 	if (!s)
 		return;
-	s->packets += ev->count;
-	s->bytes += e->len_bytes == FT_NONE_U64 ? 0 : e->len_bytes;
-	*(e->ingress == 0 ? &s->out : &s->in) += ev->count;
-	s->first_ns = s->first_ns ? MIN(s->first_ns, first) : first;
-	s->last_ns = MAX(s->last_ns, last);
-	site_reason(s, e);
+	site_add(s, e);
 	d->dirty = true;
-	f = flow_of(d, ev, attr, &src);
 	if (f) {
 		dir_drop(&f->dir[src], s, ev->count);
-	} else if (ev->pid) {
+	} else {
 		s->owner = s->owner ? s->owner : owner_place(d, ev->pid);
 		s->owned += ev->count;
 	}
@@ -408,16 +419,23 @@ static void loss_finish(struct ft_diag *d, struct finding *f)
  * Does the loss at the site explain this pair? One dropped GSO packet is up to 64 segments sent
  * again.
  */
-static bool site_explains(const struct site *s, const struct place *owner, const struct pair *p)
+static bool site_explains(const struct site *s, const struct finding *f, bool own,
+			  const struct pair *p)
 {
+	const struct place *owner = own ? f->x : s->owner;
 	uint64_t n = drops_at(p, s);
 
 	if (n * 64 >= p->segs && n)
 		return true;
-	/* Drops without addresses (a storm is only counted): by direction at the place itself. */
-	if (!owner || !s->owned || s->owned * 64 < p->segs)
+	if (!owner || (owner != f->x && owner != f->y) || !s->owned || s->owned * 64 < p->segs)
 		return false;
-	return (s->in && p->key.dst == owner) || (s->out && p->key.src == owner);
+	/*
+	 * Drops without addresses (a storm is only counted): by direction at the place itself. A
+	 * port on the way receives what the place sends, or sends what it receives.
+	 */
+	if (own)
+		return (s->in && p->key.dst == owner) || (s->out && p->key.src == owner);
+	return place_touches(p, f->x) && (!f->y || place_touches(p, f->y));
 }
 
 /* A finding for the place may be there already, from another interface of the same path. */
@@ -470,7 +488,7 @@ static void site_finding(struct ft_diag *d, const struct site *s, struct finding
 	evidence_site(f, s);
 	for (size_t i = 0; i < d->npairs; i++)
 		if (is_lossy(&d->pairs[i]) && !d->pairs[i].covered &&
-		    site_explains(s, f->x, &d->pairs[i]))
+		    site_explains(s, f, own, &d->pairs[i]))
 			cover(f, &d->pairs[i]);
 	finding_ranks(f, f->x->ranks, f->x->nranks);
 }
@@ -633,8 +651,8 @@ static void judge_paths(struct ft_diag *d)
 #define SITE_FINDINGS 16
 
 /*
- * What crosses a link that was seen dropping is put down to it, where the drops themselves were
- * not seen too.
+ * What crosses a link that was seen to lose packets by its own drops is put down to it, where
+ * the drops themselves were not seen: so it is less sure. Drops without a loss adopt nothing.
  */
 static void adopt_rest(struct ft_diag *d, struct finding *list, size_t n)
 {
@@ -645,7 +663,7 @@ static void adopt_rest(struct ft_diag *d, struct finding *list, size_t n)
 		char src[64], dst[64];
 
 		for (size_t k = 0; k < n; k++) {
-			if (list[k].y || !place_touches(p, list[k].x))
+			if (list[k].y || !list[k].ncover || !place_touches(p, list[k].x))
 				continue;
 			f = &list[k];
 			fits++;
@@ -657,6 +675,7 @@ static void adopt_rest(struct ft_diag *d, struct finding *list, size_t n)
 		lines_add(&f->evidence, "%s -> %s crosses it as well, its drops were not seen", src,
 			  dst);
 		cover(f, p);
+		f->confidence = MIN(f->confidence, 2);
 	}
 }
 

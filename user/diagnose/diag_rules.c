@@ -95,11 +95,25 @@ static void finding_place(struct finding *f, enum rule_id rule, const struct ft_
 	*f = (struct finding){ .rule = rule, .x = p, .since_ns = ev->ts_ns, .last_ns = ev->ts_ns };
 	place_name(p, f->object, sizeof(f->object));
 	finding_ranks(f, p->ranks, p->nranks);
-	f->confidence = p->nranks ? 3 : 1;
-	ft_fmt(f->why,
-	       p->nranks
-		       ? "the kernel reported it for this interface"
-		       : "the kernel reported it, but no socket of a rank is known to use this interface");
+	if (p->crossed) {
+		f->confidence = p->nranks ? 3 : 2;
+		ft_fmt(f->why, "the kernel reported it for this interface");
+	} else {
+		/* RDMA needs no socket: then a real NIC may still be the rank's own. */
+		f->confidence = p->nranks && p->nic.bdf[0] ? 2 : 1;
+		ft_fmt(f->why,
+		       "the kernel reported it, but no socket of a rank is known to use this interface");
+	}
+}
+
+/*
+ * A guess by the namespace makes all ranks in it the owners of whatever interface it has, a
+ * container's veth for one.
+ */
+static void place_add_owners(struct place *p, const struct ft_attr *attr)
+{
+	if (!attr->shared || attr->how & FT_HOW(route))
+		place_add_ranks(p, attr);
 }
 
 static bool all_ended(const struct ft_diag *d)
@@ -107,8 +121,8 @@ static bool all_ended(const struct ft_diag *d)
 	bool any = false;
 
 	for (const struct dproc *p = d->procs; p; p = p->hh.next) {
-		any |= p->is_rank;
-		if (p->is_rank && !p->exit_ns)
+		any |= dproc_is_rank(d, p);
+		if (dproc_is_rank(d, p) && !p->exit_ns)
 			return false;
 	}
 	return any;
@@ -162,7 +176,7 @@ void rule_link(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 	/* Interfaces go down with the job's namespaces when it ends. */
 	if (!p || all_ended(d))
 		return;
-	place_add_ranks(p, attr);
+	place_add_owners(p, attr);
 	link_down(d, (const void *)ev, p);
 	link_speed(d, (const void *)ev, p);
 }
@@ -175,7 +189,7 @@ void rule_tx_timeout(struct ft_diag *d, const struct ft_hdr *ev, const struct ft
 
 	if (!p || !f)
 		return;
-	place_add_ranks(p, attr);
+	place_add_owners(p, attr);
 	finding_place(f, R_TX_TIMEOUT, ev, p);
 	for (size_t i = 0; i < d->nincidents; i++)
 		if (d->incidents[i].f.rule == R_TX_TIMEOUT && d->incidents[i].f.x == p)
@@ -190,30 +204,77 @@ void rule_tx_timeout(struct ft_diag *d, const struct ft_hdr *ev, const struct ft
 
 static bool same_label(const struct ft_attr_rank *a, const struct ft_attr_rank *b)
 {
-	return rank_number(a) >= 0 && rank_number(a) == rank_number(b) && a->comm == b->comm;
+	/* A wrapper has the rank's number by the environment, but no communicator. */
+	return rank_number(a) >= 0 && rank_number(a) == rank_number(b) &&
+	       (a->comm == b->comm || !a->comm || !b->comm);
+}
+
+static bool is_bad(int32_t code, int32_t sig)
+{
+	return (sig != FT_NONE_S32 && sig) || (code != FT_NONE_S32 && code);
+}
+
+/* Ends in order that were no finding make room for others. */
+static void deaths_sweep(struct ft_diag *d)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < d->ndeaths; i++) {
+		const struct death *x = &d->deaths[i];
+
+		if (!x->early || !x->judged || x->found)
+			d->deaths[kept++] = *x;
+	}
+	d->ndeaths = kept;
+}
+
+static struct death *death_new(struct ft_diag *d)
+{
+	if (d->ndeaths == DEATHS_MAX)
+		deaths_sweep(d);
+	if (d->ndeaths < DEATHS_MAX)
+		return &d->deaths[d->ndeaths++];
+	d->deaths_more++;
+	d->unfit++;
+	return NULL;
 }
 
 void rule_exit(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_proc_exit *e = (const void *)ev;
-	bool bad = (e->signal != FT_NONE_S32 && e->signal) ||
-		   (e->exit_code != FT_NONE_S32 && e->exit_code);
-	struct death *x = &d->deaths[d->ndeaths];
+	const struct dproc *p = dproc_find(d, ev->pid);
+	bool bad = is_bad(e->exit_code, e->signal);
+	struct ft_attr_rank rank = { .rank = -1, .nranks = -1, .global_rank = -1 };
+	struct death *x;
 
-	if (!bad || !attr->nranks || d->ndeaths == DEATHS_MAX)
+	if (attr->nranks)
+		rank = attr->ranks[0];
+	else if (!p || !dproc_is_rank(d, p))
+		return;
+	/* A command with a launcher's variables ends in order every day, a rank with NCCL does not. */
+	if (!bad && (e->exit_code != 0 || (rank.rank < 0 && !(p && p->nccl))))
 		return;
 	/* A wrapper that ends with its rank's status is not another death. */
 	for (size_t i = 0; i < d->ndeaths; i++)
-		if (same_label(&d->deaths[i].rank, &attr->ranks[0]) &&
-		    ev->ts_ns - d->deaths[i].ns < GRACE_NS)
+		if (same_label(&d->deaths[i].rank, &rank) && ev->ts_ns - d->deaths[i].ns < GRACE_NS)
 			return;
+	x = death_new(d);
+	if (!x)
+		return;
 	*x = (struct death){ .pid = ev->pid,
 			     .ns = ev->ts_ns,
 			     .code = e->exit_code,
 			     .sig = e->signal == 0 ? FT_NONE_S32 : e->signal,
-			     .rank = attr->ranks[0] };
+			     .early = !bad,
+			     .rank = rank };
 	ft_fmt(x->task, "%.*s", (int)sizeof(ev->task), ev->task);
-	d->ndeaths++;
+}
+
+/* Another rank that ran when this one died. */
+static bool is_other(const struct ft_diag *d, const struct dproc *p, const struct death *x)
+{
+	return dproc_is_rank(d, p) && p->pid != x->pid && !same_label(&p->rank, &x->rank) &&
+	       p->seen_ns <= x->ns && (!p->exit_ns || p->exit_ns >= x->ns);
 }
 
 static size_t others_alive(const struct ft_diag *d, const struct death *x)
@@ -221,10 +282,16 @@ static size_t others_alive(const struct ft_diag *d, const struct death *x)
 	size_t n = 0;
 
 	for (const struct dproc *p = d->procs; p; p = p->hh.next)
-		if (p->is_rank && p->pid != x->pid && !same_label(&p->rank, &x->rank) &&
-		    (!p->exit_ns || p->exit_ns > x->ns + GRACE_NS))
-			n++;
+		n += is_other(d, p, x) && (!p->exit_ns || p->exit_ns > x->ns + GRACE_NS);
 	return n;
+}
+
+static bool others_run(const struct ft_diag *d, const struct death *x)
+{
+	for (const struct dproc *p = d->procs; p; p = p->hh.next)
+		if (is_other(d, p, x) && !p->exit_ns)
+			return true;
+	return false;
 }
 
 static size_t other_ranks(const struct ft_diag *d, const struct death *x)
@@ -232,16 +299,16 @@ static size_t other_ranks(const struct ft_diag *d, const struct death *x)
 	size_t n = 0;
 
 	for (const struct dproc *p = d->procs; p; p = p->hh.next)
-		n += p->is_rank && p->pid != x->pid && !same_label(&p->rank, &x->rank);
+		n += is_other(d, p, x);
 	return n;
 }
 
-static void how_ended(const struct death *x, char *out, size_t size)
+static void how_ended(int32_t code, int32_t sig, char *out, size_t size)
 {
-	if (x->sig != FT_NONE_S32)
-		snprintf(out, size, "killed by signal %d (%s)", x->sig, strsignal(x->sig));
+	if (sig != FT_NONE_S32)
+		snprintf(out, size, "killed by signal %d (%s)", sig, strsignal(sig));
 	else
-		snprintf(out, size, "exit status %d", x->code);
+		snprintf(out, size, "exit status %d", code);
 }
 
 /* A job that is stopped ends everywhere at once and in the same way: no fault of a rank. */
@@ -252,14 +319,30 @@ static bool ended_together(struct ft_diag *d, const struct death *x)
 
 	if (!others || others_alive(d, x))
 		return false;
-	for (size_t i = 0; i < d->ndeaths; i++)
-		same += d->deaths[i].code == x->code && d->deaths[i].sig == x->sig;
+	for (size_t i = 0; i < d->ndeaths; i++) {
+		const struct death *o = &d->deaths[i];
+
+		same += o->code == x->code && o->sig == x->sig && o->ns >= x->ns &&
+			o->ns <= x->ns + GRACE_NS;
+	}
 	if (same < others + 1)
 		return false;
-	how_ended(x, how, sizeof(how));
+	how_ended(x->code, x->sig, how, sizeof(how));
 	ft_fmt(d->together, "all %zu ranks ended together: %s", same, how);
 	d->died_together = true;
 	return true;
+}
+
+static void death_why(const struct death *x, size_t alive, size_t others, struct finding *f)
+{
+	bool unknown = rank_number(&x->rank) < 0;
+
+	f->confidence = x->early ? 1 : unknown || (!alive && others) ? 2 : 3;
+	ft_fmt(f->why, "%s%s",
+	       x->early		  ? "it may have been done; the others went on"
+	       : alive || !others ? "the kernel reported its end while the others went on"
+				  : "it ended first, the others followed within 2 s",
+	       unknown ? "; that it is a rank is known by its NCCL library only" : "");
 }
 
 static void death_finding(struct ft_diag *d, const struct death *x)
@@ -271,9 +354,13 @@ static void death_finding(struct ft_diag *d, const struct death *x)
 
 	if (!f)
 		return;
-	how_ended(x, how, sizeof(how));
-	*f = (struct finding){ .rule = R_DIED, .since_ns = x->ns, .last_ns = x->ns, .pid = x->pid };
-	f->confidence = alive || !others ? 3 : 2;
+	how_ended(x->code, x->sig, how, sizeof(how));
+	*f = (struct finding){ .rule = R_DIED,
+			       .since_ns = x->ns,
+			       .last_ns = x->ns,
+			       .pid = x->pid,
+			       .code = x->code,
+			       .sig = x->sig };
 	ranks_name(&who, &x->rank, 1, false);
 	if (!who.len)
 		ft_buf_puts(&who, "a rank whose number is not known");
@@ -281,27 +368,90 @@ static void death_finding(struct ft_diag *d, const struct death *x)
 	ft_fmt(f->text, "%.150s: %s", f->object, how);
 	lines_add(&f->evidence, "%s; it was the first of %zu ranks here to end, %zu went on", how,
 		  others + 1, alive);
-	ft_fmt(f->why, alive || !others ? "the kernel reported its end while the others went on"
-					: "it ended first, the others followed within 2 s");
+	death_why(x, alive, others, f);
 	if (x->sig != FT_NONE_S32 && signal_hint(x->sig))
 		lines_add(&f->next, "%s", signal_hint(x->sig));
-	finding_ranks(f, &x->rank, 1);
+	if (rank_number(&x->rank) >= 0)
+		finding_ranks(f, &x->rank, 1);
 	finding_submit(d, f);
 }
 
+/* Crashes have their own cause, whatever happened before. */
+static bool is_crash(int32_t sig)
+{
+	return sig == SIGSEGV || sig == SIGBUS || sig == SIGILL || sig == SIGFPE;
+}
+
 /*
- * Only the first death is a cause: the launcher ends the others, or they fail on the lost
- * connection.
+ * The launcher ends the others, or they fail on the lost connection: at once, or after the
+ * time-out of a collective.
  */
+static bool follows_death(struct ft_diag *d, const struct death *x)
+{
+	const struct dproc *p = dproc_find(d, x->pid);
+
+	for (const struct death *o = d->deaths; o < x; o++) {
+		if (o->early != x->early)
+			continue;
+		if (x->ns <= o->ns + GRACE_NS)
+			return true;
+		if (!x->early && o->found && p && p->seen_ns <= o->ns &&
+		    x->ns <= o->ns + FOLLOW_NS && !is_crash(x->sig))
+			return true;
+	}
+	return false;
+}
+
+/* Who only ended first was no fault when the others end in order as well. */
+static bool ended_in_order(const struct ft_diag *d, const struct death *x)
+{
+	for (size_t i = 0; i < d->ndeaths; i++)
+		if (!d->deaths[i].early && d->deaths[i].ns >= x->ns)
+			return false;
+	return !others_run(d, x);
+}
+
+/* The job was started again: what goes wrong now has another cause. */
+static bool started_again(const struct ft_diag *d, const struct death *x)
+{
+	for (const struct dproc *p = d->procs; p; p = p->hh.next)
+		if (p->nranks && !p->exit_ns && p->seen_ns > x->ns && rank_number(&x->rank) >= 0 &&
+		    rank_number(&p->rank) == rank_number(&x->rank))
+			return true;
+	return false;
+}
+
+static void deaths_review(struct ft_diag *d)
+{
+	for (size_t i = 0; i < d->ndeaths; i++) {
+		const struct death *x = &d->deaths[i];
+
+		if (!x->found)
+			continue;
+		if (x->early && ended_in_order(d, x))
+			finding_close(d, R_DIED, x->pid, "the others ended in order too");
+		else if (started_again(d, x))
+			finding_close(d, R_DIED, x->pid, NULL);
+	}
+}
+
+/* Each death is judged once, when it is known what the others did. */
 void deaths_judge(struct ft_diag *d, bool final)
 {
-	struct death *x = d->deaths;
+	for (size_t i = 0; i < d->ndeaths; i++) {
+		struct death *x = &d->deaths[i];
 
-	if (!d->ndeaths || x->listed || (!final && d->now_ns < x->ns + GRACE_NS))
-		return;
-	x->listed = true;
-	if (!ended_together(d, x))
+		if (x->judged || ((!final || x->early) && d->now_ns < x->ns + GRACE_NS))
+			continue;
+		x->judged = true;
+		if (follows_death(d, x))
+			continue;
+		if (x->early ? !others_alive(d, x) : ended_together(d, x))
+			continue;
+		x->found = true;
 		death_finding(d, x);
+	}
+	deaths_review(d);
 }
 
 /* --- resets --- */
@@ -320,9 +470,14 @@ void rule_reset(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr
 		return;
 	}
 	f = flow_of(d, ev, attr, &src);
-	if (!f || f->reset || d->nresets == RESETS_MAX)
+	if (!f || f->reset)
 		return;
 	f->reset = true;
+	if (d->nresets == RESETS_MAX) {
+		d->resets_more++;
+		d->unfit++;
+		return;
+	}
 	*r = (struct reset){ .a = end_place(d, f, src),
 			     .b = end_place(d, f, !src),
 			     .pid = { f->end[src].pid, f->end[!src].pid },

@@ -3,47 +3,103 @@
  * The answer: one cause or none, with what speaks for it, what was excluded, and what was not
  * seen.
  */
+#include <signal.h>
+
 #include "diagnose/internal.h"
 
 #define ANY_NS (24ull * 3600 * NSEC_PER_SEC)
 
-/*
- * `by` explains `what` when it began before it, at most so long, at the same place where that
- * matters.
- */
-static const struct {
-	enum rule_id by, what;
-	bool same_place;
-	uint64_t within_ns;
-} explains[] = {
-	{ R_LINK_DOWN, R_LOSS, true, 60 * NSEC_PER_SEC },
-	{ R_LINK_DOWN, R_RESET, true, 300 * NSEC_PER_SEC },
-	{ R_LINK_DOWN, R_DIED, false, 3600 * NSEC_PER_SEC },
-	{ R_LINK_DOWN, R_NCCL, false, 3600 * NSEC_PER_SEC },
-	{ R_TX_TIMEOUT, R_LOSS, true, 60 * NSEC_PER_SEC },
-	{ R_TX_TIMEOUT, R_RESET, true, 300 * NSEC_PER_SEC },
-	{ R_TX_TIMEOUT, R_LINK_DOWN, true, 60 * NSEC_PER_SEC },
-	{ R_TX_TIMEOUT, R_DIED, false, 3600 * NSEC_PER_SEC },
-	{ R_LINK_DOWN, R_LINK_SPEED, true, 300 * NSEC_PER_SEC },
-	{ R_DIED, R_RESET, false, ANY_NS },
-	{ R_DIED, R_NCCL, false, ANY_NS },
-	{ R_DIED, R_LOSS, false, ANY_NS },
-	{ R_LOSS, R_RESET, true, ANY_NS },
-	{ R_RESET, R_NCCL, false, ANY_NS },
-};
-
-static bool share_place(const struct finding *a, const struct finding *b)
+static bool anywhere(const struct ft_diag *d, const struct finding *f, const struct finding *by)
 {
-	const struct place *ends[] = { b->x, b->y };
+	(void)d;
+	(void)f;
+	(void)by;
+	return true;
+}
 
+static bool at_place(const struct ft_diag *d, const struct finding *f, const struct finding *by)
+{
+	const struct place *ends[] = { f->x, f->y };
+
+	(void)d;
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
-		if (ends[i] && (ends[i] == a->x || ends[i] == a->y))
+		if (ends[i] && (ends[i] == by->x || ends[i] == by->y))
 			return true;
-	for (size_t i = 0; i < b->ncover; i++)
-		if (a->x && (b->cover[i].src == a->x || b->cover[i].dst == a->x))
+	for (size_t i = 0; i < f->ncover; i++)
+		if (by->x && (f->cover[i].src == by->x || f->cover[i].dst == by->x))
 			return true;
 	return false;
 }
+
+/* Both ends of a connection of the dead process. */
+typedef bool (*ends_fn)(const struct finding *by, const struct place *a, const struct place *b);
+
+static bool died_on(const struct ft_diag *d, uint32_t pid, const struct finding *by, ends_fn fits)
+{
+	for (const struct flow *f = d->flows; f; f = f->hh.next)
+		for (int i = 0; i < 2; i++)
+			if (f->end[i].pid == pid &&
+			    fits(by, end_known(d, f, i), end_known(d, f, !i)))
+				return true;
+	return false;
+}
+
+static bool is_end(const struct finding *by, const struct place *a, const struct place *b)
+{
+	return by->x && (a == by->x || b == by->x);
+}
+
+static bool is_covered(const struct finding *by, const struct place *a, const struct place *b)
+{
+	for (size_t i = 0; i < by->ncover; i++)
+		if ((by->cover[i].src == a && by->cover[i].dst == b) ||
+		    (by->cover[i].src == b && by->cover[i].dst == a))
+			return true;
+	return false;
+}
+
+/* No link kills a process: these come from the memory or from the program itself. */
+static bool died_at_place(const struct ft_diag *d, const struct finding *f,
+			  const struct finding *by)
+{
+	static const int own[] = { SIGKILL, SIGSEGV, SIGBUS };
+
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		if (f->sig == own[i])
+			return false;
+	return f->code != 0 && died_on(d, f->pid, by, is_end);
+}
+
+/* NCCL gives up on a peer that it does not hear: the rank that reports it is not the fault. */
+static bool gave_up(const struct ft_diag *d, const struct finding *f, const struct finding *by)
+{
+	bool by_itself = f->sig == SIGABRT || (f->code != FT_NONE_S32 && f->code != 0);
+
+	return by_itself && by->confidence >= 2 && died_on(d, f->pid, by, is_covered);
+}
+
+/* `by` explains `what` when it began before it, at most so long, and both fit. */
+static const struct {
+	enum rule_id by, what;
+	bool (*fits)(const struct ft_diag *, const struct finding *f, const struct finding *by);
+	uint64_t within_ns;
+} explains[] = {
+	{ R_LINK_DOWN, R_LOSS, at_place, 60 * NSEC_PER_SEC },
+	{ R_LINK_DOWN, R_RESET, at_place, 300 * NSEC_PER_SEC },
+	{ R_LINK_DOWN, R_DIED, died_at_place, 300 * NSEC_PER_SEC },
+	{ R_LINK_DOWN, R_NCCL, anywhere, 3600 * NSEC_PER_SEC },
+	{ R_TX_TIMEOUT, R_LOSS, at_place, 60 * NSEC_PER_SEC },
+	{ R_TX_TIMEOUT, R_RESET, at_place, 300 * NSEC_PER_SEC },
+	{ R_TX_TIMEOUT, R_LINK_DOWN, at_place, 60 * NSEC_PER_SEC },
+	{ R_TX_TIMEOUT, R_DIED, died_at_place, 300 * NSEC_PER_SEC },
+	{ R_LINK_DOWN, R_LINK_SPEED, at_place, 300 * NSEC_PER_SEC },
+	{ R_DIED, R_RESET, anywhere, 300 * NSEC_PER_SEC },
+	{ R_DIED, R_NCCL, anywhere, FOLLOW_NS },
+	{ R_DIED, R_LOSS, anywhere, 120 * NSEC_PER_SEC },
+	{ R_LOSS, R_DIED, gave_up, 60 * NSEC_PER_SEC },
+	{ R_LOSS, R_RESET, at_place, ANY_NS },
+	{ R_RESET, R_NCCL, anywhere, ANY_NS },
+};
 
 /*
  * Retransmissions are noticed up to a timeout after the packet was sent, or before the link's
@@ -51,15 +107,22 @@ static bool share_place(const struct finding *a, const struct finding *b)
  */
 #define SLACK_NS (2 * NSEC_PER_SEC)
 
-static bool explained(const struct finding *f, const struct finding *by)
+/* An interface of which nothing says that the job uses it. */
+static bool is_aside(const struct finding *f)
+{
+	return (f->rule == R_LINK_DOWN || f->rule == R_LINK_SPEED || f->rule == R_TX_TIMEOUT) &&
+	       !f->x->nranks && !f->x->crossed;
+}
+
+static bool explained(const struct ft_diag *d, const struct finding *f, const struct finding *by)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(explains); i++) {
-		if (explains[i].by != by->rule || explains[i].what != f->rule)
-			continue;
-		if (explains[i].same_place && !share_place(by, f))
-			continue;
-		if (by->since_ns <= f->since_ns + (explains[i].same_place ? SLACK_NS : 0) &&
-		    f->since_ns <= by->last_ns + explains[i].within_ns)
+		uint64_t slack = explains[i].fits == at_place ? SLACK_NS : 0;
+
+		if (explains[i].by == by->rule && explains[i].what == f->rule &&
+		    by->since_ns <= f->since_ns + slack &&
+		    f->since_ns <= by->last_ns + explains[i].within_ns &&
+		    explains[i].fits(d, f, by))
 			return true;
 	}
 	return false;
@@ -70,18 +133,27 @@ static const struct finding *explained_by(const struct ft_diag *d, const struct 
 	for (size_t i = 0; i < d->nincidents; i++) {
 		const struct incident *by = &d->incidents[i];
 
-		if (by != in && !by->merged && explained(&in->f, &by->f))
+		if (by != in && !by->merged && !is_aside(&by->f) && explained(d, &in->f, &by->f))
 			return &by->f;
 	}
 	return NULL;
 }
 
-static bool is_better(const struct finding *a, const struct finding *b)
+/* What goes on now and is known well comes before what weighs more. */
+static bool is_better(const struct incident *x, const struct incident *y)
 {
-	if (rules[a->rule].weight != rules[b->rule].weight)
-		return rules[a->rule].weight > rules[b->rule].weight;
-	if (a->confidence != b->confidence)
-		return a->confidence > b->confidence;
+	const struct finding *a = &x->f, *b = &y->f;
+	const int order[][2] = {
+		{ !is_aside(a), !is_aside(b) },
+		{ x->open, y->open },
+		{ a->confidence >= 2, b->confidence >= 2 },
+		{ rules[a->rule].weight, rules[b->rule].weight },
+		{ a->confidence, b->confidence },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
+		if (order[i][0] != order[i][1])
+			return order[i][0] > order[i][1];
 	return a->since_ns < b->since_ns;
 }
 
@@ -94,7 +166,7 @@ static const struct incident *primary(const struct ft_diag *d)
 
 		if (in->merged || explained_by(d, in))
 			continue;
-		if (!best || is_better(&in->f, &best->f))
+		if (!best || is_better(in, best))
 			best = in;
 	}
 	return best;
@@ -151,7 +223,9 @@ static void put_evidence(const struct ft_diag *d, struct list *l, const struct i
 
 	for (size_t i = 0; i < in->f.evidence.n; i++)
 		list_add(l, in->f.evidence.s[i]);
-	if (in->f.rule != R_DIED)
+	if (in->f.rule == R_DIED && !in->open)
+		list_add(l, "settled: a rank of this number runs again");
+	else if (in->f.rule != R_DIED)
 		list_addf(l,
 			  in->open ? "still open: last seen %.1f s before this verdict"
 				   : "settled: last seen %.1f s before this verdict",
@@ -177,8 +251,8 @@ static size_t ranks_known(const struct ft_diag *d, size_t *alive)
 
 	*alive = 0;
 	for (const struct dproc *p = d->procs; p; p = p->hh.next) {
-		n += p->is_rank;
-		*alive += p->is_rank && !p->exit_ns;
+		n += dproc_is_rank(d, p);
+		*alive += dproc_is_rank(d, p) && !p->exit_ns;
 	}
 	return n;
 }
@@ -246,19 +320,17 @@ static void clean_loss(const struct ft_diag *d, struct list *l, bool other)
 			l,
 			"packet loss on %s links: 0 segments sent again in %u connections, %u directions",
 			other ? "other" : "these", flows, pairs);
-	else if (!d->segs)
-		list_addf(l, "packet loss: 0 segments sent again (no connection is known)");
 }
 
 static void clean_other(const struct ft_diag *d, struct list *l, enum rule_id rule)
 {
-	size_t alive, ranks = ranks_known(d, &alive);
+	size_t alive, ranks;
 
 	switch (rule) {
 	case R_DIED:
-		if (ranks)
-			list_addf(l, "%s: none (%zu of %zu still run, the others ended in order)",
-				  rules[rule].clean, alive, ranks);
+		ranks = ranks_known(d, &alive);
+		list_addf(l, "%s: none (%zu of %zu still run, the others ended in order)",
+			  rules[rule].clean, alive, ranks);
 		break;
 	case R_LINK_DOWN:
 		list_addf(l, "%s: none on %llu interfaces", rules[rule].clean,
@@ -273,10 +345,30 @@ static void clean_other(const struct ft_diag *d, struct list *l, enum rule_id ru
 	}
 }
 
+/* Why nothing could be found although it was watched: then its absence says nothing. */
+static const char *nothing_there(const struct ft_diag *d, enum rule_id rule)
+{
+	size_t alive;
+
+	switch (rule) {
+	case R_DIED:
+		return ranks_known(d, &alive) ? NULL : "no rank is known";
+	case R_TX_TIMEOUT:
+	case R_LINK_DOWN:
+	case R_LINK_SPEED:
+		return d->netdevs ? NULL : "no interface is known";
+	case R_LOSS:
+	case R_RESET:
+		return d->flows || d->segs ? NULL : "no connection is known";
+	default:
+		return d->procs ? NULL : "no process is known";
+	}
+}
+
 static void put_ruled_out(const struct ft_diag *d, struct list *l)
 {
 	for (int r = 0; r < R_MAX; r++) {
-		if (watch_of(d, r) != WATCH_ON)
+		if (watch_of(d, r) != WATCH_ON || nothing_there(d, r))
 			continue;
 		if (r == R_LOSS)
 			clean_loss(d, l, found_any(d, R_LOSS));
@@ -284,33 +376,60 @@ static void put_ruled_out(const struct ft_diag *d, struct list *l)
 			clean_other(d, l, r);
 	}
 	if (d->watch[FT_KIND_net_drop] == WATCH_ON && !d->drops) {
-		char ordinary[64] = "";
+		char ordinary[64] = "", other[64] = "none on this node";
 
 		if (d->ordinary_known || d->drops_ordinary)
 			ft_fmt(ordinary, " (%llu in the ordinary course)",
 			       (unsigned long long)d->drops_ordinary);
-		list_addf(l, "dropped packets: none on this node%s", ordinary);
+		if (d->drops_other)
+			ft_fmt(other, "none of a known connection, %llu others",
+			       (unsigned long long)d->drops_other);
+		list_addf(l, "dropped packets: %s%s", other, ordinary);
 	}
 	list_end(l);
 }
 
 static const char *const unwatched[] = { "not known whether it was watched", "not watched" };
 
+/* What there was no room for. */
+static void put_bounds(const struct ft_diag *d, struct list *l)
+{
+	if (d->nodetail)
+		list_addf(l, "%llu events counted without their details (map full)",
+			  (unsigned long long)d->nodetail);
+	if (d->unfit)
+		list_addf(l, "%llu objects were beyond the bounds of the diagnosis",
+			  (unsigned long long)d->unfit);
+	if (d->deaths_more || d->resets_more)
+		list_addf(l, "%llu ends of ranks and %llu resets of these were not judged",
+			  (unsigned long long)d->deaths_more, (unsigned long long)d->resets_more);
+	if (d->unattributed)
+		list_addf(l, "%llu objects were beyond the bounds of the attribution",
+			  (unsigned long long)d->unattributed);
+}
+
 static void put_blind(const struct ft_diag *d, struct list *l)
 {
 	if (d->lost)
 		list_addf(l, "%llu events were lost on the way (lines of kind lost)",
 			  (unsigned long long)d->lost);
-	if (d->unfit)
-		list_addf(l, "%llu objects were beyond the bounds of the diagnosis",
-			  (unsigned long long)d->unfit);
-	for (int r = 0; r < R_MAX; r++)
+	put_bounds(d, l);
+	for (int r = 0; r < R_MAX; r++) {
+		const char *why = found_any(d, r) ? NULL : nothing_there(d, r);
+
 		if (watch_of(d, r) != WATCH_ON)
-			list_addf(l, "%s: %s", rules[r].clean, unwatched[watch_of(d, r)]);
+			why = unwatched[watch_of(d, r)];
+		if (why)
+			list_addf(l, "%s: %s", rules[r].clean, why);
+	}
 	if (d->watch[FT_KIND_net_drop] != WATCH_ON)
 		list_addf(l, "dropped packets: %s", unwatched[d->watch[FT_KIND_net_drop]]);
-	for (size_t i = 0; i < d->nblind; i++)
-		list_add(l, d->blind[i]);
+	for (size_t i = 0; i < d->nblind; i++) {
+		if (d->blind_procs[i])
+			list_addf(l, "%s and %u more processes", d->blind[i], d->blind_procs[i]);
+		else
+			list_add(l, d->blind[i]);
+	}
 	l->skipped += d->blind_more;
 	list_end(l);
 }
@@ -355,6 +474,10 @@ static void put_hits(const struct ft_diag *d, struct list *l, const struct incid
 	int all = d->comm_size > 1 ? d->comm_size : d->world;
 	const char *of = d->comm_size > 1 ? "communicator" : "job";
 
+	if (is_aside(&in->f)) {
+		list_add(l, "nobody, as far as known: no socket of the job uses this interface");
+		return;
+	}
 	ranks_name(&b, in->f.ranks, in->f.nranks, in->f.nranks == FT_ATTR_MAX);
 	if (b.len)
 		list_addf(l, "%s directly (%s)", b.s, how_hit[in->f.rule]);
@@ -362,6 +485,8 @@ static void put_hits(const struct ft_diag *d, struct list *l, const struct incid
 		list_add(l, "processes whose rank is not known (see evidence)");
 	if (all > 1 && in->f.rule == R_DIED)
 		list_addf(l, "all %d ranks of the %s wait for it (inferred)", all, of);
+	else if (ranks > 1 && in->f.rule == R_DIED)
+		list_add(l, "the other ranks of the job wait for it (inferred)");
 	else if (all > 1)
 		list_addf(l,
 			  "all %d ranks of the %s: a collective is as slow as its slowest link "
@@ -408,7 +533,7 @@ void ft_diag_verdict(struct ft_diag *d, uint64_t now_ns, bool final, struct ft_r
 	} else {
 		put_checked(d, LIST(evidence, 1300));
 	}
-	attr->severity = !in ? FT_INFO : rules[in->f.rule].weight >= 60 ? FT_ERROR : FT_WARNING;
+	attr->severity = in ? finding_severity(&in->f) : FT_INFO;
 	put_ruled_out(d, LIST(ruled_out, 600));
 	put_next(d, LIST(next, 700), in);
 	put_blind(d, LIST(blind, 700));

@@ -26,6 +26,8 @@ void ft_diag_free(struct ft_diag *d);
  * heartbeat) are ignored.
  */
 void ft_diag_event(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+/* How much attribution had no room for, in all: the verdict names it. */
+void ft_diag_unfit(struct ft_diag *d, uint64_t n);
 /* Lets time pass without an event: opens what was held back, closes what has settled. */
 void ft_diag_advance(struct ft_diag *d, uint64_t now_ns);
 /*

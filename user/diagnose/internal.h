@@ -23,7 +23,9 @@
 #define LOSS_SEGS 5		      /* below that a busy network always has some */
 #define DROPS_MIN 3
 #define GRACE_NS  (2 * NSEC_PER_SEC) /* what ends together ends within this time */
-#define JUDGE_NS  NSEC_PER_SEC	     /* the graph is looked at as a whole this often */
+/* A rank that waits for a dead one gives up by then: PyTorch's time-outs are 10 to 30 minutes. */
+#define FOLLOW_NS (1800 * NSEC_PER_SEC)
+#define JUDGE_NS  NSEC_PER_SEC /* the graph is looked at as a whole this often */
 
 /* --- graph --- */
 
@@ -39,7 +41,8 @@ struct place {
 		uint8_t ip[16]; /* only of what is not traced here */
 	} key;
 	bool local;
-	bool listed; /* counted among the interfaces that are watched */
+	bool listed;  /* counted among the interfaces that are watched */
+	bool crossed; /* by a socket of a traced process */
 	struct ft_attr_nic nic;
 	uint8_t nranks;
 	bool ranks_cut;
@@ -121,10 +124,12 @@ struct dproc {
 	UT_hash_handle hh;
 	uint32_t pid;
 	char task[17];
-	bool is_rank;
+	bool nccl, helper;
+	bool launcher;		  /* of processes with NCCL */
 	struct ft_attr_rank rank; /* the first of them */
 	uint8_t nranks;
-	uint64_t exit_ns; /* 0: alive */
+	uint64_t start_ns;	   /* boot time clock, 0 unknown */
+	uint64_t seen_ns, exit_ns; /* exit_ns 0: alive */
 };
 
 /* All connections between two places, one way. */
@@ -167,6 +172,7 @@ struct finding {
 	uint64_t since_ns, last_ns;
 	struct place *x, *y; /* place at fault, or both ends of the path; may be NULL */
 	uint32_t pid;	     /* process at fault, 0 none */
+	int32_t code, sig;   /* how it ended; one of them FT_NONE_S32 */
 	char object[160];
 	char text[224];
 	struct lines evidence, next;
@@ -192,7 +198,9 @@ struct death {
 	int32_t code, sig; /* one of them FT_NONE_S32 */
 	struct ft_attr_rank rank;
 	char task[17];
-	bool listed;
+	bool judged;
+	bool found; /* it is a finding */
+	bool early; /* status 0 */
 };
 
 struct reset {
@@ -230,16 +238,22 @@ struct ft_diag {
 	size_t nresets;
 	uint64_t resets_ordinary, netdevs;
 	uint64_t segs, drops, drops_ordinary;
-	bool ordinary_known; /* the kernel side told what it did not list */
-	int32_t world;	     /* size of the job by the environment, -1 unknown */
-	int32_t comm_size;   /* the largest communicator's */
+	uint64_t drops_other; /* of no connection that is traced */
+	bool ordinary_known;  /* the kernel side told what it did not list */
+	int32_t world;	      /* size of the job by the environment, -1 unknown */
+	int32_t comm_size;    /* the largest communicator's */
+	bool numbered;	      /* the number of a rank is known */
 	bool died_together;
 	char together[96];
 
 	uint8_t watch[FT_KIND_MAX]; /* enum watch_state */
 	size_t nblind;
 	char *blind[BLIND_MAX];
+	uint32_t blind_procs[BLIND_MAX]; /* more processes of which the line is true */
 	uint64_t blind_more, lost;
+	uint64_t nodetail;		   /* counted by the kernel side, no more */
+	uint64_t deaths_more, resets_more; /* beyond their bounds: not judged */
+	uint64_t unattributed;		   /* what attribution had no room for */
 	char job[32];
 };
 
@@ -249,10 +263,16 @@ struct place *place_of(struct ft_diag *d, const struct ft_attr_nic *nic);
 void place_add_ranks(struct place *p, const struct ft_attr *attr);
 struct flow *flow_of(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr,
 		     bool *src_end);
+/* The same, but only one that is known already. */
+struct flow *flow_find(struct ft_diag *d, const struct ft_hdr *ev, bool *src_end);
 struct site *site_of(struct ft_diag *d, uint32_t netns, const char *ifname);
+/* NULL: not known, or not yet. */
+struct place *end_known(const struct ft_diag *d, const struct flow *f, int end);
 struct place *end_place(struct ft_diag *d, struct flow *f, int end);
 void addr_learn(struct ft_diag *d, const uint8_t ip[16], struct place *p);
 struct dproc *dproc_find(struct ft_diag *d, uint32_t pid);
+/* Of unknown number: it has NCCL, and no process of the session has a number. */
+bool dproc_is_rank(const struct ft_diag *d, const struct dproc *p);
 void dproc_event(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
 void window_add(struct ft_diag *d, struct flow *f, int src, uint64_t segs, uint64_t ts_ns);
 void pairs_make(struct ft_diag *d);
@@ -282,6 +302,9 @@ void rule_nccl(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 
 /* diag.c */
 void finding_submit(struct ft_diag *d, const struct finding *f);
+/* It is over; none: what shows that it never was a fault, or NULL. */
+void finding_close(struct ft_diag *d, enum rule_id rule, uint32_t pid, const char *none);
+enum ft_severity finding_severity(const struct finding *f);
 void finding_ranks(struct finding *f, const struct ft_attr_rank *ranks, size_t n);
 void diag_judge(struct ft_diag *d, bool final);
 void incident_attr(const struct ft_diag *d, const struct finding *f, struct ft_attr *attr);

@@ -238,7 +238,7 @@ void ft_json_event(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_at
 	ft_buf_puts(b, ",\"container\":");
 	json_cstr(b, attr ? attr->container : NULL);
 	ft_buf_printf(b, ",\"count\":%u", ev->count);
-	if (ev->count > 1)
+	if (ev->count > 1 || (ev->flags & FT_REC_AGG))
 		ft_buf_printf(b, ",\"first_ts_ns\":\"%llu\",\"last_ts_ns\":\"%llu\"",
 			      (unsigned long long)(ev->first_ns + clock->offset_ns),
 			      (unsigned long long)(ev->last_ns + clock->offset_ns));

@@ -163,7 +163,6 @@ static int set_data(struct ft_rec *r, const struct ft_kind_info *k, const json_t
 {
 	size_t n;
 	const struct ft_field *f = k->fields(&n);
-	bool varies = false, any_varies = false;
 
 	if (!json_is_object(data))
 		return -EBADMSG;
@@ -171,17 +170,15 @@ static int set_data(struct ft_rec *r, const struct ft_kind_info *k, const json_t
 		const json_t *j = member(data, f[i].name);
 		int err;
 
-		varies |= f[i].role == FT_ROLE_VARIES;
 		if (!j || json_is_null(j) || !strcmp(f[i].format->name, "hidden"))
 			continue;
-		any_varies |= f[i].role == FT_ROLE_VARIES;
 		err = f[i].type == FT_T_ip    ? set_addr(r, &f[i], j)
 		      : f[i].type >= FT_T_c16 ? set_text(r, &f[i], j)
 					      : set_number(r, &f[i], j);
 		if (err)
 			return err;
 	}
-	if (r->h.count > 1 && varies && !any_varies)
+	if (r->h.first_ns)
 		r->h.flags |= FT_REC_AGG;
 	return 0;
 }

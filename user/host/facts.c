@@ -406,18 +406,21 @@ static void emit_facts(const struct ft_proc_facts *f, const struct ft_pci *pci, 
 			sink(ctx, &rec.h);
 }
 
-int ft_proc_inventory(const char *root, const uint32_t *pids, size_t n, unsigned int want,
-		      int timeout_ms, const struct ft_pci *pci, ft_sink_fn sink, void *ctx)
+static ssize_t inventory(const char *root, const uint32_t *pids, size_t n, unsigned int want,
+			 int timeout_ms, const struct ft_pci *pci, ft_sink_fn sink,
+			 bool (*more)(void *), void *ctx)
 {
 	_cleanup_free_ struct ft_proc_facts **facts = calloc(MAX(n, (size_t)1), sizeof(*facts));
-	size_t got = 0;
+	size_t got = 0, done = 0;
 	int err = facts ? 0 : -ENOMEM;
 
-	for (size_t i = 0; !err && i < n; i++) {
-		err = ft_proc_facts_read(root, pids[i], want, timeout_ms, &facts[got]);
+	while (!err && done < n) {
+		err = ft_proc_facts_read(root, pids[done++], want, timeout_ms, &facts[got]);
 		got += !err;
 		if (err == -ESRCH)
 			err = 0;
+		if (more && !more(ctx))
+			break;
 	}
 	if (!err)
 		ft_proc_mark_helpers(facts, got);
@@ -426,5 +429,18 @@ int ft_proc_inventory(const char *root, const uint32_t *pids, size_t n, unsigned
 			emit_facts(facts[i], pci, sink, ctx);
 		free(facts[i]);
 	}
-	return err;
+	return err ? err : (ssize_t)done;
+}
+
+int ft_proc_inventory(const char *root, const uint32_t *pids, size_t n, unsigned int want,
+		      int timeout_ms, const struct ft_pci *pci, ft_sink_fn sink, void *ctx)
+{
+	return MIN(inventory(root, pids, n, want, timeout_ms, pci, sink, NULL, ctx), 0);
+}
+
+ssize_t ft_proc_inventory_while(const char *root, const uint32_t *pids, size_t n, int timeout_ms,
+				const struct ft_pci *pci, ft_sink_fn sink, bool (*more)(void *ctx),
+				void *ctx)
+{
+	return inventory(root, pids, n, 0, timeout_ms, pci, sink, more, ctx);
 }

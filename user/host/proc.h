@@ -141,5 +141,12 @@ size_t ft_proc_gpus(const struct ft_proc_facts *f, const struct ft_pci *pci, cha
  */
 int ft_proc_inventory(const char *root, const uint32_t *pids, size_t n, unsigned int want,
 		      int timeout_ms, const struct ft_pci *pci, ft_sink_fn sink, void *ctx);
+/*
+ * The same, and asks more(ctx) after each process: false ends it early. Returns how many of the
+ * pids were looked at, or negative errno.
+ */
+ssize_t ft_proc_inventory_while(const char *root, const uint32_t *pids, size_t n, int timeout_ms,
+				const struct ft_pci *pci, ft_sink_fn sink, bool (*more)(void *ctx),
+				void *ctx);
 
 #endif

@@ -182,7 +182,7 @@ static void cell_gpu(struct ft_buf *b, const struct ft_attr *attr)
 	if (!attr->ngpus)
 		ft_buf_puts(b, "-");
 	else if (attr->ngpus > 1)
-		ft_buf_printf(b, "one of %d", attr->ngpus);
+		ft_buf_printf(b, attr->how & FT_HOW(nvml) ? "%d GPUs" : "one of %d", attr->ngpus);
 	else if (attr->gpus[0].index >= 0)
 		ft_buf_printf(b, "%d %s", attr->gpus[0].index, attr->gpus[0].bdf);
 	else

@@ -11,7 +11,6 @@
 static const char *const ordinary[] = {
 	"NOT_DROPPED_YET",
 	"CONSUMED",
-	"NOT_SPECIFIED",
 	"NO_SOCKET",
 	"SOCKET_CLOSE",
 	"SOCKET_FILTER",
@@ -117,6 +116,9 @@ static void drop_classes(const struct btf *btf, struct ft_cfg *cfg)
 
 		if (e[i].val < 0 || (size_t)e[i].val >= sizeof(cfg->drop_class))
 			continue;
+		/* What most drivers give, and consumed packets of rxe. */
+		if (!strcmp(name, "NOT_SPECIFIED"))
+			cfg->drop_class[e[i].val] = FT_DROP_UNNAMED;
 		for (size_t k = 0; k < ARRAY_SIZE(ordinary); k++)
 			if (!strcmp(name, ordinary[k]))
 				cfg->drop_class[e[i].val] = FT_DROP_ORDINARY;

@@ -28,13 +28,15 @@ struct ns {
 	uint32_t netns, pid; /* pid: a process that lives in it */
 	struct link_fds fds; /* monitor -1: could not be opened */
 	struct link_list list;
-	bool stale; /* messages were lost: `list` must be made anew */
+	bool inhabited; /* at the last sweep */
+	bool stale;	/* messages were lost: `list` must be made anew */
 	uint64_t rest_until_ns;
 };
 
 struct ft_link_src {
 	struct ft_loop *loop;
 	struct ft_emit emit;
+	struct ft_probe *row; /* may be NULL */
 	int timer;
 	struct ns *all;
 };
@@ -321,22 +323,40 @@ static bool lives_in(uint32_t pid, uint32_t netns)
 	return !ft_link_inode("", path, &ino) && ino == netns;
 }
 
-/* A process that lives in the namespace now; false: it is empty. */
-static bool find_inhabitant(struct ns *ns)
+static bool all_inhabited(const struct ft_link_src *s)
+{
+	for (const struct ns *ns = s->all; ns; ns = ns->next)
+		if (!ns->inhabited)
+			return false;
+	return true;
+}
+
+/* Processes that live in the namespaces now: one look through /proc for all that lost theirs. */
+static void find_inhabitants(struct ft_link_src *s)
 {
 	_cleanup_(ft_proc_table_free) struct ft_proc_table t = {};
+	int err = 0;
 
-	if (lives_in(ns->pid, ns->netns))
-		return true;
-	if (ft_proc_table_read("", &t))
-		return true; /* cannot tell */
-	for (size_t i = 0; i < t.n; i++) {
-		if (!lives_in(t.v[i].pid, ns->netns))
+	for (struct ns *ns = s->all; ns; ns = ns->next)
+		ns->inhabited = lives_in(ns->pid, ns->netns);
+	if (!all_inhabited(s))
+		err = ft_proc_table_read("", &t);
+	for (size_t i = 0; i < t.n && !all_inhabited(s); i++) {
+		char path[64];
+		uint32_t ino;
+
+		ft_fmt(path, "/proc/%u/ns/net", t.v[i].pid);
+		if (ft_link_inode("", path, &ino))
 			continue;
-		ns->pid = t.v[i].pid;
-		return true;
+		for (struct ns *ns = s->all; ns; ns = ns->next) {
+			if (ns->inhabited || ns->netns != ino)
+				continue;
+			ns->inhabited = true;
+			ns->pid = t.v[i].pid;
+		}
 	}
-	return false;
+	for (struct ns *ns = s->all; ns; ns = ns->next)
+		ns->inhabited |= err != 0; /* cannot tell */
 }
 
 /*
@@ -349,10 +369,11 @@ static void on_sweep(void *ctx)
 
 	if (read(s->timer, &ticks, sizeof(ticks)) < 0)
 		return;
+	find_inhabitants(s);
 	for (struct ns **p = &s->all; *p;) {
 		struct ns *ns = *p;
 
-		if (find_inhabitant(ns)) {
+		if (ns->inhabited) {
 			relist(ns);
 			p = &ns->next;
 			continue;
@@ -408,6 +429,28 @@ static struct ns *ns_find(struct ft_link_src *s, uint32_t netns, size_t *n)
 	return NULL;
 }
 
+void ft_link_src_row(struct ft_link_src *s, struct ft_probe *row)
+{
+	s->row = row;
+	if (row)
+		ft_strcpy(row->reason, "no network namespace was opened yet", sizeof(row->reason));
+}
+
+/* ON is said of what was opened, not of what was tried. */
+static void row_result(struct ft_probe *row, uint32_t netns, int err)
+{
+	if (!row)
+		return;
+	if (err) {
+		row->error = err;
+		ft_fmt(row->reason, "network namespace %u: %s", netns, strerror(-err));
+		return;
+	}
+	row->state = FT_PROBE_ON;
+	if (!row->error)
+		row->reason[0] = 0;
+}
+
 int ft_link_src_add(struct ft_link_src *s, uint32_t pid, uint32_t netns)
 {
 	struct ns *ns;
@@ -428,6 +471,7 @@ int ft_link_src_add(struct ft_link_src *s, uint32_t pid, uint32_t netns)
 		ns_free(ns);
 		return -ESRCH;
 	}
+	row_result(s->row, netns, err);
 	if (err) {
 		link_fds_close(&ns->fds);
 		emit_missing(ns, "link state", err);

@@ -12,6 +12,7 @@
 #include "source/uprobe.h"
 
 #define MAX_SHARED 16
+#define DRAIN_MAX  8192 /* records in a row, then signals and timers have their turn */
 
 /* The objects travel inside the program. */
 #define OBJECT(name) extern const char _binary_##name##_bpf_o_start[], _binary_##name##_bpf_o_end[];
@@ -38,9 +39,11 @@ struct ft_bpf {
 	struct ft_probe *probes;
 	size_t nprobes, nlinks;
 	struct bpf_link **links; /* by row */
+	uint64_t *misses;	 /* by row */
 	struct shared_map shared[MAX_SHARED];
 	size_t nshared;
 	struct ring_buffer *ring;
+	unsigned int drained; /* records of this turn */
 	struct ft_storm *storm;
 	struct object objects[4];
 };
@@ -78,9 +81,9 @@ static const char *load_reason(int err)
 {
 	static char text[128];
 
-	if (err == -EPERM || err == -EACCES)
+	if (err == -EPERM)
 		return "not permitted: needs CAP_BPF and CAP_PERFMON, or the kernel is locked down";
-	if (err == -E2BIG || err == -EINVAL || err == -ENOTSUP)
+	if (err == -EACCES || err == -E2BIG || err == -EINVAL || err == -ENOTSUP)
 		ft_fmt(text, "the kernel's verifier refused it (%s); -v shows its log",
 		       strerror(-err));
 	else
@@ -214,6 +217,15 @@ static void probe_attach(struct ft_bpf *b, size_t i)
 		p->state = FT_PROBE_ON;
 }
 
+/* A variable in a section of its own is a map of one value. */
+static int variable_set(struct ft_bpf *b, const char *object, const char *section, uint32_t value)
+{
+	int fd = ft_bpf_map_fd(b, object, section);
+	uint32_t zero = 0;
+
+	return fd < 0 ? fd : bpf_map_update_elem(fd, &zero, &value, BPF_ANY);
+}
+
 /* --- records from the ring --- */
 
 static void emit_drop(struct ft_bpf *b, const struct ft_ev_net_drop *e)
@@ -243,14 +255,30 @@ static void emit_raw(void *ctx, const void *rec, size_t len)
 
 static int ring_record(void *ctx, void *data, size_t len)
 {
-	emit_raw(ctx, data, len);
-	return 0;
+	struct ft_bpf *b = ctx;
+
+	emit_raw(b, data, len);
+	/* Consumed, too: libbpf goes on behind this record. */
+	return ++b->drained < DRAIN_MAX ? 0 : -EAGAIN;
+}
+
+static bool drain(struct ft_bpf *b)
+{
+	b->drained = 0;
+	return b->ring && ring_buffer__consume(b->ring) == -EAGAIN;
 }
 
 void ft_bpf_drain(struct ft_bpf *b)
 {
-	if (b->ring)
-		ring_buffer__consume(b->ring);
+	drain(b);
+}
+
+void ft_bpf_stop(struct ft_bpf *b)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(b->objects); i++)
+		variable_set(b, b->objects[i].name, ".data.ready", 0);
+	while (drain(b))
+		;
 }
 
 static void ring_ready(void *ctx)
@@ -258,12 +286,13 @@ static void ring_ready(void *ctx)
 	ft_bpf_drain(ctx);
 }
 
-static int ring_open(struct ft_bpf *b)
+static int ring_open(struct ft_bpf *b, int load_err)
 {
 	int fd = shared_fd(b, "ft_ring");
 
+	/* No object could be loaded. -ENOTSUP would mean that there is no BTF. */
 	if (fd < 0)
-		return -EPERM; /* no object could be loaded */
+		return load_err == -ENOTSUP ? -EINVAL : load_err ?: -EPERM;
 	b->ring = ring_buffer__new(fd, ring_record, b, NULL);
 	if (!b->ring)
 		return -errno;
@@ -274,13 +303,16 @@ static int ring_open(struct ft_bpf *b)
 
 static int bpf_load_all(struct ft_bpf *b)
 {
+	int load_err = 0;
+
 	for (size_t i = 0; i < ARRAY_SIZE(b->objects); i++)
 		if (b->objects[i].start)
-			object_load(b, &b->objects[i]);
+			load_err = object_load(b, &b->objects[i]) ?: load_err;
 	b->links = calloc(b->nprobes, sizeof(*b->links));
-	if (!b->links)
+	b->misses = calloc(b->nprobes, sizeof(*b->misses));
+	if (!b->links || !b->misses)
 		return -ENOMEM;
-	return ring_open(b);
+	return ring_open(b, load_err);
 }
 
 /* What this kernel's BTF tells; it is large and not kept. */
@@ -355,6 +387,7 @@ void ft_bpf_free(struct ft_bpf *b)
 		return;
 	ft_bpf_detach(b);
 	free(b->links);
+	free(b->misses);
 	if (b->ring)
 		ft_loop_del(b->loop, ring_buffer__epoll_fd(b->ring));
 	ring_buffer__free(b->ring);
@@ -364,15 +397,6 @@ void ft_bpf_free(struct ft_bpf *b)
 	ft_kernel_free(b->kernel);
 	free(b->probes);
 	free(b);
-}
-
-/* A variable in a section of its own is a map of one value. */
-static int variable_set(struct ft_bpf *b, const char *object, const char *section, uint32_t value)
-{
-	int fd = ft_bpf_map_fd(b, object, section);
-	uint32_t zero = 0;
-
-	return fd < 0 ? fd : bpf_map_update_elem(fd, &zero, &value, BPF_ANY);
 }
 
 static uint32_t variable_get(struct ft_bpf *b, const char *object, const char *section)
@@ -391,6 +415,23 @@ void ft_bpf_ready(struct ft_bpf *b)
 		variable_set(b, b->objects[i].name, ".data.ready", 1);
 }
 
+/* A program that is running on a CPU is not entered there again: the kernel counts what it skips. */
+static void read_misses(struct ft_bpf *b)
+{
+	for (size_t i = 0; i < b->nprobes; i++) {
+		const struct ft_probe *p = &b->probes[i];
+		struct bpf_program *prog = ft_bpf_program(b, p->object, p->program);
+		struct bpf_prog_info info = {};
+		uint32_t len = sizeof(info);
+
+		if (p->state != FT_PROBE_ON || !prog ||
+		    bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &len))
+			continue;
+		ft_lost_emit(p->what, &b->misses[i], info.recursion_misses,
+			     "at most: the program was running on that CPU already", b->emit);
+	}
+}
+
 void ft_bpf_tick(struct ft_bpf *b)
 {
 	struct ft_emit emit = { emit_raw, b };
@@ -400,6 +441,7 @@ void ft_bpf_tick(struct ft_bpf *b)
 		ft_bpf_seed_sockets(b);
 	}
 	ft_storm_read(b->storm, &emit);
+	read_misses(b);
 }
 
 void ft_bpf_ordinary(struct ft_bpf *b)
@@ -491,7 +533,12 @@ struct ft_probe *ft_bpf_probe(struct ft_bpf *b, const char *object, const char *
 
 bool ft_bpf_sockets(struct ft_bpf *b)
 {
-	struct ft_tuple t;
+	int fd = shared_fd(b, "ft_tuples");
+	struct ft_tuple t, *prev = NULL;
 
-	return !bpf_map_get_next_key(shared_fd(b, "ft_tuples"), NULL, &t);
+	/* Listeners and UDP sockets send nothing by themselves. */
+	for (int i = 0; i < 4096 && !bpf_map_get_next_key(fd, prev, &t); i++, prev = &t)
+		if (t.rport)
+			return true;
+	return false;
 }

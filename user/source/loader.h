@@ -7,6 +7,10 @@
 
 struct btf;
 
+/* A `lost` record for what was added since *seen, and *seen moves on. */
+void ft_lost_emit(const char *of, uint64_t *seen, uint64_t now, const char *why,
+		  const struct ft_emit *emit);
+
 /* A fresh copy of the probe table; NULL without memory. */
 struct ft_probe *ft_probe_table(size_t *n);
 

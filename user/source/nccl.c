@@ -24,7 +24,11 @@
 #define DETACH_MS   5000
 #define DETACHERS   4	 /* threads; each waits for the kernel's grace periods by itself */
 #define PENDING_MAX 1024 /* new mappings of one wake-up */
-#define RETRIES	    5
+#define REST_MAX_S  16	 /* a process that did not answer is asked after 1, 2, 4 .. s again */
+#define RESCAN_NS   (NSEC_PER_SEC / 2) /* of one tick: the main loop waits so long */
+/* A mere note who has NCCL: neither complete nor worth a wait. */
+#define NOTE_NS	   (300 * NSEC_PER_MSEC)
+#define NOTE_FOUND 4
 /* Without mmap2 events: mappings are looked through each second for so long, then every 16th. */
 #define RESCAN_YOUNG_NS (60 * NSEC_PER_SEC)
 
@@ -33,10 +37,17 @@ struct proc {
 	uint32_t nlibs;
 	struct ft_nccl_probed libs[FT_NCCL_LIBS_MAX];
 	char task[16];
-	uint64_t added_ns;
+	uint64_t added_ns, rest_until_ns;
 	int retries;
-	bool has_nccl;
+	int *refs; /* more than 1: a request is still without an answer */
+	bool has_nccl, due;
 	UT_hash_handle hh;
+};
+
+/* A row of the probe table, and what became of its probes. */
+struct row {
+	struct ft_probe *probe; /* NULL: not loaded */
+	uint32_t tried, failed; /* libraries */
 };
 
 struct pending {
@@ -52,18 +63,25 @@ struct ft_nccl_src {
 	struct ft_nccl_stats *stats;
 	struct ft_mmap2 *mmap2;
 	struct proc *procs;
-	struct ft_probe *enter, *ret; /* rows of the probe table, NULL: not loaded */
+	struct row enter, ret;
 	int enter_fd, ret_fd, ips_fd;
 	uint32_t npending;
 	struct pending pending[PENDING_MAX];
 	bool rescan; /* events of new mappings were lost */
-	uint32_t tick;
+	uint32_t tick, found;
 };
 
 /* --- the loop's side --- */
 
-static struct ft_nccl_request *request_new(struct ft_nccl_src *s, uint32_t pid,
-					   const struct proc *p)
+/* -ENOENT: there is none; -EMFILE and the like. */
+static int program_dup(int fd)
+{
+	int own = fd < 0 ? -ENOENT : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	return own < 0 && fd >= 0 ? -errno : own;
+}
+
+static struct ft_nccl_request *request_new(struct ft_nccl_src *s, uint32_t pid, struct proc *p)
 {
 	struct ft_nccl_request *r = calloc(1, sizeof(*r));
 
@@ -71,17 +89,17 @@ static struct ft_nccl_request *request_new(struct ft_nccl_src *s, uint32_t pid,
 		return NULL;
 	r->pid = pid;
 	r->cache = ft_nccl_cache_ref(s->cache);
-	r->enter_fd = r->ret_fd = -1;
+	r->enter_fd = r->ret_fd = -ENOENT;
 	r->collectives = s->opts.collectives;
 	if (!p)
 		return r;
 	/* Own ones: a stuck worker may outlive the session's. */
-	if (s->enter_fd >= 0)
-		r->enter_fd = fcntl(s->enter_fd, F_DUPFD_CLOEXEC, 0);
-	if (s->ret_fd >= 0)
-		r->ret_fd = fcntl(s->ret_fd, F_DUPFD_CLOEXEC, 0);
-	r->enter_multi = s->enter && strstr(s->enter->attach, ".multi");
-	r->ret_multi = s->ret && strstr(s->ret->attach, ".multi");
+	r->enter_fd = program_dup(s->enter_fd);
+	r->ret_fd = program_dup(s->ret_fd);
+	r->enter_multi = s->enter.probe && strstr(s->enter.probe->attach, ".multi");
+	r->ret_multi = s->ret.probe && strstr(s->ret.probe->attach, ".multi");
+	r->refs = p->refs;
+	__atomic_add_fetch(p->refs, 1, __ATOMIC_RELAXED);
 	r->nknown = p->nlibs;
 	for (uint32_t i = 0; i < p->nlibs; i++) {
 		r->known[i] = p->libs[i];
@@ -139,18 +157,26 @@ static void add_ips(struct ft_nccl_src *s, uint32_t pid, const struct ft_nccl_li
 	}
 }
 
-static void row_result(struct ft_probe *p, int err)
+/* Attached once is not attached everywhere: what failed stays in the reason. */
+static void row_result(struct row *r, int err)
 {
-	if (!p || p->state == FT_PROBE_ON)
+	struct ft_probe *p = r->probe;
+
+	if (!p)
 		return;
-	if (!err) {
-		p->state = FT_PROBE_ON;
-		p->reason[0] = 0;
-		return;
+	r->tried++;
+	if (err) {
+		r->failed++;
+		p->error = err;
 	}
-	p->state = FT_PROBE_OFF;
-	p->error = err;
-	ft_fmt(p->reason, "attach: %s", strerror(-err));
+	p->state = r->failed == r->tried ? FT_PROBE_OFF : FT_PROBE_ON;
+	if (p->state == FT_PROBE_OFF)
+		ft_fmt(p->reason, "attach: %s", strerror(-p->error));
+	else if (r->failed)
+		ft_fmt(p->reason, "%u of %u libraries not probed: %s", r->failed, r->tried,
+		       strerror(-p->error));
+	else
+		p->reason[0] = 0;
 }
 
 /* Takes a library and its probes over from the worker, and tells of it. */
@@ -163,16 +189,17 @@ static void take_lib(struct ft_nccl_src *s, struct proc *p, struct ft_nccl_lib *
 	if (err)
 		ft_fmt(reason, "cannot read it: %s", strerror(-err));
 	else if (s->enter_fd < 0) {
-		err = s->enter ? s->enter->error : -ENOENT;
-		ft_fmt(reason, "no probes: %s", s->enter ? s->enter->reason : "not loaded");
+		err = s->enter.probe ? s->enter.probe->error : -ENOENT;
+		ft_fmt(reason, "no probes: %s",
+		       s->enter.probe ? s->enter.probe->reason : "not loaded");
 	} else if (res->enter_error) {
 		err = res->enter_error;
 		ft_fmt(reason, "cannot attach probes: %s", strerror(-err));
 	}
-	if (!lib->error && s->enter_fd >= 0)
-		row_result(s->enter, res->enter_error);
+	if (s->enter_fd >= 0)
+		row_result(&s->enter, lib->error ?: res->enter_error);
 	if (res->lib.ret.n || res->ret_error)
-		row_result(s->ret, res->ret_error);
+		row_result(&s->ret, res->ret_error);
 	if (res->no_cookies)
 		add_ips(s, p->pid, lib, res);
 	emit_lib(s, p->pid, p->task, lib, res->nprobes, err, err ? reason : NULL);
@@ -196,15 +223,33 @@ static void note_twin(struct ft_nccl_src *s, struct proc *p, const struct ft_ncc
 		p->libs[p->nlibs++] = res->lib;
 }
 
+/*
+ * Not to be asked now; a later look sees all that is mapped then. own: requests of it that are made
+ * but do not run: any other is stuck, and one stuck thread for a process is enough.
+ */
+static bool resting(const struct proc *p, int own)
+{
+	return ft_mono_ns() < p->rest_until_ns ||
+	       __atomic_load_n(p->refs, __ATOMIC_ACQUIRE) > 1 + own;
+}
+
 static void no_answer(struct ft_nccl_src *s, struct proc *p, int err)
 {
+	uint64_t rest_s = MIN(1u << MIN(p->retries, 8), REST_MAX_S);
 	char reason[200];
 
+	p->rest_until_ns = ft_mono_ns() + rest_s * NSEC_PER_SEC;
 	/* It will be asked again; said the first time only. */
 	if (p->retries++)
 		return;
-	ft_fmt(reason, "process %u did not let its mappings be read within %d ms: %s", p->pid,
-	       ANSWER_MS, strerror(-err));
+	if (err == -ETIMEDOUT)
+		ft_fmt(reason, "process %u did not let its mappings be read within %d ms: %s",
+		       p->pid, ANSWER_MS, strerror(-err));
+	else if (err == -E2BIG)
+		ft_fmt(reason, "process %u has more mapped files than are looked through", p->pid);
+	else
+		ft_fmt(reason, "the mappings of process %u cannot be read: %s", p->pid,
+		       strerror(-err));
 	emit_lib(s, p->pid, p->task, NULL, 0, err, reason);
 }
 
@@ -220,13 +265,14 @@ static int request_do(struct ft_nccl_src *s, struct proc *p, struct ft_nccl_requ
 	}
 	if (!err && r->scan.task[0])
 		ft_strcpy(p->task, r->scan.task, sizeof(p->task));
-	for (uint32_t i = 0; !err && i < r->scan.nlibs; i++) {
+	/* Too many files for one look: what was found until then holds. */
+	for (uint32_t i = 0; (!err || err == -E2BIG) && i < r->scan.nlibs; i++) {
 		if (r->results[i].known)
 			note_twin(s, p, &r->scan.libs[i], &r->results[i]);
 		else
 			take_lib(s, p, &r->scan.libs[i], &r->results[i]);
 	}
-	if (err == -EBUSY)
+	if (err && err != -ESRCH)
 		no_answer(s, p, err);
 	if (!err && all) {
 		p->retries = 0;
@@ -248,9 +294,36 @@ static struct proc *proc_find(struct ft_nccl_src *s, uint32_t pid)
 
 static int proc_scan(struct ft_nccl_src *s, struct proc *p)
 {
-	struct ft_nccl_request *r = request_new(s, p->pid, p);
+	struct ft_nccl_request *r;
 
+	if (resting(p, 0))
+		return -EAGAIN;
+	p->due = false;
+	r = request_new(s, p->pid, p);
 	return r ? request_do(s, p, r) : -ENOMEM;
+}
+
+static void proc_free(struct proc *p)
+{
+	ft_nccl_refs_put(p->refs);
+	free(p);
+}
+
+static struct proc *proc_new(struct ft_nccl_src *s, uint32_t pid)
+{
+	struct proc *p = calloc(1, sizeof(*p));
+
+	if (p)
+		p->refs = malloc(sizeof(*p->refs));
+	if (!p || !p->refs) {
+		free(p);
+		return NULL;
+	}
+	*p->refs = 1;
+	p->pid = pid;
+	p->added_ns = ft_mono_ns();
+	HASH_ADD(hh, s->procs, pid, sizeof(p->pid), p);
+	return p;
 }
 
 int ft_nccl_src_add(struct ft_nccl_src *s, uint32_t pid)
@@ -258,14 +331,10 @@ int ft_nccl_src_add(struct ft_nccl_src *s, uint32_t pid)
 	struct proc *p = proc_find(s, pid);
 	int err;
 
-	if (!p) {
-		p = calloc(1, sizeof(*p));
-		if (!p)
-			return -ENOMEM;
-		p->pid = pid;
-		p->added_ns = ft_mono_ns();
-		HASH_ADD(hh, s->procs, pid, sizeof(p->pid), p);
-	}
+	if (!p)
+		p = proc_new(s, pid);
+	if (!p)
+		return -ENOMEM;
 	err = proc_scan(s, p);
 	if (err == -ESRCH)
 		ft_nccl_src_del(s, pid);
@@ -362,11 +431,25 @@ void ft_nccl_src_del(struct ft_nccl_src *s, uint32_t pid)
 		ft_nccl_stats_drop(s->stats, pid);
 	detach_proc(d, p);
 	HASH_DEL(s->procs, p);
-	free(p);
+	proc_free(p);
 	if (!d->n)
 		detach_free(d);
 	else if (detach_start(d, &thread))
 		pthread_detach(thread);
+}
+
+bool ft_nccl_src_has(struct ft_nccl_src *s, uint32_t pid)
+{
+	return proc_find(s, pid);
+}
+
+void ft_nccl_src_prune(struct ft_nccl_src *s)
+{
+	struct proc *p, *tmp;
+
+	HASH_ITER(hh, s->procs, p, tmp)
+		if (!ft_bpf_proc_has(s->bpf, p->pid))
+			ft_nccl_src_del(s, p->pid);
 }
 
 /* All probes, shared out among a few threads so that their waits overlap. */
@@ -386,7 +469,7 @@ static void detach_all(struct ft_nccl_src *s)
 		if (d[i])
 			detach_proc(d[i], p);
 		HASH_DEL(s->procs, p);
-		free(p);
+		proc_free(p);
 	}
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += DETACH_MS / 1000;
@@ -401,16 +484,18 @@ static void detach_all(struct ft_nccl_src *s)
 /* --- mappings that come later --- */
 
 /* Whether a process has NCCL that nobody asked about yet; it is not probed by this. */
-static void tell_if_nccl(struct ft_nccl_src *s, struct ft_nccl_request *r)
+static int tell_if_nccl(struct ft_nccl_src *s, struct ft_nccl_request *r, int timeout_ms)
 {
 	uint32_t pid = r->pid;
-	int err = ft_worker_call(ft_nccl_request_run, ft_nccl_request_free, r, ANSWER_MS);
+	int err = ft_worker_call(ft_nccl_request_run, ft_nccl_request_free, r, timeout_ms);
 	bool has = !err && r->scan.nlibs;
 
 	if (err != -ETIMEDOUT)
 		ft_nccl_request_free(r);
+	s->found += has;
 	if (has && s->opts.found && !proc_find(s, pid))
 		s->opts.found(s->opts.ctx, pid);
+	return err;
 }
 
 static void on_mapped(void *ctx, uint32_t pid, const struct ft_map *m)
@@ -476,32 +561,45 @@ static void on_idle(void *ctx)
 
 		if (!r)
 			s->rescan = true;
-		else if (p)
+		else if (!p)
+			tell_if_nccl(s, r, ANSWER_MS);
+		else if (!resting(p, 1))
 			request_do(s, p, r);
-		else
-			tell_if_nccl(s, r);
+		else {
+			p->due = true;
+			ft_nccl_request_free(r);
+		}
 	}
 }
 
 int ft_nccl_src_find(struct ft_nccl_src *s)
 {
+	uint64_t until = s->opts.all ? UINT64_MAX : ft_mono_ns() + NOTE_NS;
 	DIR *dir = opendir("/proc");
 	struct dirent *e;
+	int err = 0;
 
 	if (!dir)
 		return -errno;
-	while ((e = readdir(dir))) {
+	s->found = 0;
+	while ((e = readdir(dir)) && (s->opts.all || s->found < NOTE_FOUND)) {
 		struct ft_nccl_request *r;
-		uint64_t pid;
+		uint64_t pid, now = ft_mono_ns();
+
+		if (now + NSEC_PER_MSEC > until) {
+			err = -ETIMEDOUT;
+			break;
+		}
 
 		if (ft_parse_u64(e->d_name, &pid) || (pid_t)pid == getpid() || proc_find(s, pid))
 			continue;
 		r = request_new(s, pid, NULL);
-		if (r)
-			tell_if_nccl(s, r);
+		if (r &&
+		    tell_if_nccl(s, r, MIN((until - now) / NSEC_PER_MSEC, ANSWER_MS)) == -ETIMEDOUT)
+			err = -ETIMEDOUT;
 	}
 	closedir(dir);
-	return 0;
+	return err;
 }
 
 /*
@@ -519,10 +617,14 @@ static void rescan(struct ft_nccl_src *s)
 		ft_nccl_src_find(s);
 	HASH_ITER(hh, s->procs, p, tmp) {
 		bool young = now < p->added_ns + RESCAN_YOUNG_NS;
-		bool due = all || (p->retries && p->retries <= RETRIES) ||
-			   (!s->mmap2 && (young || seldom));
 
-		if (due && proc_scan(s, p) == -ESRCH)
+		p->due |= all || p->retries || (!s->mmap2 && (young || seldom));
+	}
+	/* Those that do not answer rest for longer than a tick, so the others have their turn. */
+	HASH_ITER(hh, s->procs, p, tmp) {
+		if (ft_mono_ns() - now >= RESCAN_NS)
+			break;
+		if (p->due && proc_scan(s, p) == -ESRCH)
 			ft_nccl_src_del(s, p->pid);
 	}
 }
@@ -590,8 +692,8 @@ int ft_nccl_src_new(struct ft_nccl_src **out, struct ft_bpf *bpf, struct ft_loop
 	s->bpf = bpf;
 	s->emit = emit;
 	s->opts = *opts;
-	s->enter_fd = program_of(s, enter, &s->enter);
-	s->ret_fd = program_of(s, ret, &s->ret);
+	s->enter_fd = program_of(s, enter, &s->enter.probe);
+	s->ret_fd = program_of(s, ret, &s->ret.probe);
 	s->ips_fd = ft_bpf_map_fd(bpf, "nccl", "nccl_ips");
 	stats_fd = ft_bpf_map_fd(bpf, "nccl", "nccl_stats");
 	err = ft_nccl_cache_new(&s->cache);

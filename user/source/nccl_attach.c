@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 #include "source/nccl_attach.h"
 
+void ft_nccl_refs_put(int *refs)
+{
+	if (refs && !__atomic_sub_fetch(refs, 1, __ATOMIC_ACQ_REL))
+		free(refs);
+}
+
 void ft_nccl_request_free(void *arg)
 {
 	struct ft_nccl_request *r = arg;
@@ -16,6 +22,7 @@ void ft_nccl_request_free(void *arg)
 	ft_closep(&r->enter_fd);
 	ft_closep(&r->ret_fd);
 	ft_nccl_cache_unref(r->cache);
+	ft_nccl_refs_put(r->refs);
 	free(r);
 }
 
@@ -62,7 +69,9 @@ static void attach_ret(struct ft_nccl_request *r, const struct ft_nccl_lib *lib,
 	for (uint32_t i = 0; i < lib->image.nsyms; i++)
 		if (wants_ret(r, lib->image.syms[i].fn))
 			offsets[set.n++] = lib->image.syms[i].offset;
-	if (r->ret_fd >= 0 && set.n)
+	if (r->ret_fd < 0 && r->ret_fd != -ENOENT)
+		res->ret_error = r->ret_fd;
+	else if (r->ret_fd >= 0 && set.n)
 		res->ret_error = ft_uprobe_attach(r->ret_fd, &set, &res->lib.ret, &no_cookies);
 }
 
@@ -109,8 +118,12 @@ static void attach_lib(struct ft_nccl_request *r, uint32_t nr)
 		res->known |= same_file(&r->known[i], &res->lib);
 	for (uint32_t i = 0; i < nr; i++)
 		res->known |= same_file(&r->results[i].lib, &res->lib);
-	if (res->known || lib->error || r->enter_fd < 0)
+	if (res->known || lib->error)
 		return;
+	if (r->enter_fd < 0) {
+		res->enter_error = r->enter_fd;
+		return;
+	}
 	attach_ret(r, lib, res);
 	attach_enter(r, lib, res);
 	if (res->enter_error)
@@ -130,9 +143,9 @@ int ft_nccl_request_run(void *arg)
 		memset(&r->scan, 0, sizeof(r->scan));
 		err = ft_nccl_scan("", r->pid, r->cache, &r->scan);
 	}
-	if (err)
+	if (err && err != -E2BIG)
 		return err;
 	for (uint32_t i = 0; i < r->scan.nlibs; i++)
 		attach_lib(r, i);
-	return 0;
+	return err;
 }

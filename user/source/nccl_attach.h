@@ -31,7 +31,8 @@ struct ft_nccl_result {
 struct ft_nccl_request {
 	uint32_t pid;
 	struct ft_nccl_cache *cache;
-	int enter_fd, ret_fd; /* programs; -1: no such probes */
+	int *refs;	      /* of this process: its requests that are not freed, and its own */
+	int enter_fd, ret_fd; /* programs; -ENOENT: no such probes, other errno: cannot be had */
 	bool enter_multi, ret_multi, collectives;
 	uint32_t nmaps; /* mappings to look at, 0: all of the process */
 	struct ft_map **maps;
@@ -44,6 +45,8 @@ struct ft_nccl_request {
 
 /* For ft_worker_call. */
 int ft_nccl_request_run(void *request);
+/* Drops one reference to what `refs` counts; the last one frees it. NULL is none. */
+void ft_nccl_refs_put(int *refs);
 /* Detaches what was not taken out of the results. */
 void ft_nccl_request_free(void *request);
 

@@ -61,6 +61,8 @@ void ft_bpf_free(struct ft_bpf *b);
 void ft_bpf_ready(struct ft_bpf *b);
 /* Takes all records that are in the ring now. */
 void ft_bpf_drain(struct ft_bpf *b);
+/* No event from now on; hands on all that is in the ring. */
+void ft_bpf_stop(struct ft_bpf *b);
 /* Ends all events; the maps stay readable. */
 void ft_bpf_detach(struct ft_bpf *b);
 /* Once a second: what was counted instead of sent, and what was lost. */
@@ -103,7 +105,10 @@ struct ft_nccl_opts {
 int ft_nccl_src_new(struct ft_nccl_src **out, struct ft_bpf *bpf, struct ft_loop *loop,
 		    const struct ft_emit *emit, const struct ft_nccl_opts *opts);
 void ft_nccl_src_free(struct ft_nccl_src *s);
-/* Looks through all processes now and calls opts.found for those with NCCL that were not added. */
+/*
+ * Looks through all processes now and calls opts.found for those with NCCL that were not added.
+ * Without opts.all it is for a note: a few of them, in 300 ms. -ETIMEDOUT: not all of them answered.
+ */
 int ft_nccl_src_find(struct ft_nccl_src *s);
 /*
  * Looks through the process's mappings now and follows later ones. 1: has NCCL, 0: none, negative
@@ -111,6 +116,9 @@ int ft_nccl_src_find(struct ft_nccl_src *s);
  */
 int ft_nccl_src_add(struct ft_nccl_src *s, uint32_t pid);
 void ft_nccl_src_del(struct ft_nccl_src *s, uint32_t pid);
+bool ft_nccl_src_has(struct ft_nccl_src *s, uint32_t pid);
+/* Deletes those that are not traced any more: the records of their ends may be lost. */
+void ft_nccl_src_prune(struct ft_nccl_src *s);
 /* Once a second: emits nccl.stats of what moved. */
 void ft_nccl_src_tick(struct ft_nccl_src *s);
 
@@ -118,6 +126,8 @@ void ft_nccl_src_tick(struct ft_nccl_src *s);
 struct ft_link_src;
 int ft_link_src_new(struct ft_link_src **out, struct ft_loop *loop, const struct ft_emit *emit);
 void ft_link_src_free(struct ft_link_src *s);
+/* The row of the probe table that tells whether a namespace could be opened; it must live as long. */
+void ft_link_src_row(struct ft_link_src *s, struct ft_probe *row);
 /*
  * Watches the namespace of a process (once per namespace): emits inv.netdev for each interface,
  * then net.link.

@@ -8,6 +8,7 @@
 #include <bpf/libbpf.h>
 #include <uthash.h>
 
+#include "source/loader.h"
 #include "source/storm.h"
 
 #define BATCH 128
@@ -95,14 +96,19 @@ static struct seen *seen_get(struct ft_storm *s, const struct ft_agg_key *key)
 	return x;
 }
 
-static void set_sums(struct ft_hdr *h, const uint64_t *sums)
+/* Sums into the additive fields; what varies is unknown, the sample's own values mean nothing. */
+static void set_fields(struct ft_rec *rec, const uint64_t *sums)
 {
 	size_t n, k = 0;
-	const struct ft_field *f = ft_kind(h->kind)->fields(&n);
+	const struct ft_field *f = ft_kind(rec->h.kind)->fields(&n);
+	struct ft_rec unknown;
 
-	for (size_t i = 0; i < n && k < FT_AGG_SUMS; i++)
-		if (f[i].role == FT_ROLE_SUM)
-			memcpy((char *)h + f[i].off, &sums[k++], sizeof(*sums));
+	ft_rec_new(&unknown, rec->h.kind, 0);
+	for (size_t i = 0; i < n; i++)
+		if (f[i].role == FT_ROLE_SUM && k < FT_AGG_SUMS)
+			memcpy(rec->buf + f[i].off, &sums[k++], sizeof(*sums));
+		else if (f[i].role == FT_ROLE_VARIES)
+			memcpy(rec->buf + f[i].off, unknown.buf + f[i].off, f[i].size);
 }
 
 static void read_key(struct ft_storm *s, const struct ft_agg_key *key, const struct ft_agg *a,
@@ -128,16 +134,15 @@ static void read_key(struct ft_storm *s, const struct ft_agg_key *key, const str
 	rec.h.last_ns = a->last_ns;
 	/* The kernel notes the first of each of its own seconds, which are not the reader's. */
 	rec.h.first_ns = MIN(MAX(a->first_ns, x->last_ns), a->last_ns);
-	if (n > 1)
-		rec.h.flags |= FT_REC_AGG;
-	set_sums(&rec.h, sums);
+	rec.h.flags |= FT_REC_AGG;
+	set_fields(&rec, sums);
 	x->count = a->count;
 	x->last_ns = a->last_ns;
 	ft_emit(emit, &rec);
 }
 
-static void read_lost(unsigned int kind, uint64_t *seen, uint64_t now, const char *why,
-		      const struct ft_emit *emit)
+void ft_lost_emit(const char *of, uint64_t *seen, uint64_t now, const char *why,
+		  const struct ft_emit *emit)
 {
 	struct ft_rec rec;
 	struct ft_ev_lost *e;
@@ -147,7 +152,7 @@ static void read_lost(unsigned int kind, uint64_t *seen, uint64_t now, const cha
 	e = ft_rec_new(&rec, FT_KIND_lost, ft_mono_ns());
 	e->records = now - *seen;
 	e->total = now;
-	ft_rec_str(&rec, &e->of, ft_kind(kind)->name);
+	ft_rec_str(&rec, &e->of, of);
 	ft_rec_str(&rec, &e->reason, why);
 	*seen = now;
 	ft_emit(emit, &rec);
@@ -173,9 +178,10 @@ static void read_counts(struct ft_storm *s, const struct ft_emit *emit)
 	for (uint32_t kind = 0; kind < FT_KIND_MAX; kind++) {
 		if (!counts_sum(s, kind, &sum))
 			continue;
-		read_lost(kind, &s->lost[kind], sum.lost, "ring buffer full", emit);
-		read_lost(kind, &s->map_full[kind], sum.map_full,
-			  "map full: counted without its details", emit);
+		ft_lost_emit(ft_kind(kind)->name, &s->lost[kind], sum.lost, "ring buffer full",
+			     emit);
+		ft_lost_emit(ft_kind(kind)->name, &s->map_full[kind], sum.map_full,
+			     "map full: counted without its details", emit);
 	}
 }
 
