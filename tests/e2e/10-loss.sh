@@ -94,8 +94,11 @@ check_job()
 	for r in 0 1 2 3; do
 		check_rank "$j" "$r" "$name"
 	done
-	away=$(segs_of "$name" "$lossy | not")
-	ok "job $j: every segment crosses rank 2's link" test "$away" -le "${STRAY[$j]-0}"
+	# While they meet, all talk to all: then a busy machine's mistakes are everywhere.
+	if [[ ${HOLD[$j]} == steps ]]; then
+		away=$(segs_of "$name" "$lossy | not")
+		ok "job $j: every segment crosses rank 2's link" test "$away" -le "${STRAY[$j]-0}"
+	fi
 	is "$(segs_of "$name" '.nics | map(.netdev) != ["eth0"]')" 0 \
 		"job $j: every segment names its NIC"
 	is "$(segs_of "$name" '.shared')" 0 "job $j: no segment is in doubt"

@@ -8,6 +8,32 @@
 need nft jq
 need_built "$FABRICTRACE" "$TRAINER"
 
+declare -A BEFORE=()
+
+# signal_job J SIGNAL
+signal_job()
+{
+	local r
+
+	for r in 0 1 2 3; do
+		kill -"$2" "$(job_pid "$1" "$r")"
+	done
+}
+
+# The kernel's count of each rank; true when none has moved since the last call.
+counts_rest()
+{
+	local j=$1 r now moved=0
+
+	sleep 0.2
+	for r in 0 1 2 3; do
+		now=$(nstat_get "$(ns_rank "$j" "$r")" TcpRetransSegs)
+		[[ $now == "${BEFORE[$j,$r]-}" ]] || moved=1
+		BEFORE[$j,$r]=$now
+	done
+	[[ $moved -eq 0 ]]
+}
+
 # run J ARGS..: the job is at work, then the tracer comes, then the loss; it ends by itself.
 run()
 {
@@ -17,8 +43,12 @@ run()
 	net_star "$j" 4
 	job_start "$j" 4 --seconds 7 --size 1M --print-step "$@"
 	ok "job $j is at work" wait_until 20 job_says "$j" 3 '^step 20 '
+	# It stands still while the tracer comes, so that both counts begin at one place.
+	signal_job "$j" STOP
+	ok "job $j stands still" wait_until 10 counts_rest "$j"
 	trace_start "late$j" -p "${JOB_PID[$j]}"
 	net_loss "$j" 2 1
+	signal_job "$j" CONT
 	ok "job $j: packets are lost" wait_until 6 loss_reached "$j" 2 30
 	net_loss_off "$j" 2
 	ok "job $j ends, its results verified" job_wait "$j"
@@ -36,7 +66,7 @@ check_sockets()
 
 	for r in 0 1 2 3; do
 		space=$(ns_rank "$j" "$r")
-		delta=$(nstat_get "$space" TcpRetransSegs)
+		delta=$(($(nstat_get "$space" TcpRetransSegs) - BEFORE[$j,$r]))
 		is "$(retransmits "$j" "map(select(.pid == $(job_pid "$j" "$r")) | .data.segs)
 			| add // 0")" \
 			"$delta" "job $j rank $r: its old sockets are its own ($delta segments)"

@@ -65,7 +65,7 @@ void ft_pidset_del(struct ft_pidset *set, uint32_t pid)
 }
 
 /* --- a container's own number for a process, given by mistake --- */
-static bool inner_pid_is(const char *root, uint32_t pid, uint32_t inner)
+static uint32_t inner_pid(const char *root, uint32_t pid)
 {
 	_cleanup_free_ char *status = NULL;
 	char path[64], value[256], *tab;
@@ -74,28 +74,38 @@ static bool inner_pid_is(const char *root, uint32_t pid, uint32_t inner)
 	ft_fmt(path, "/proc/%u/status", pid);
 	if (ft_head_read(root, path, 16384, &status) < 0 ||
 	    !ft_line_value(status, "NSpid", value, sizeof(value)))
-		return false;
+		return 0;
 	/* One pid per namespace, the innermost last. */
 	tab = strrchr(value, '\t');
-	return tab && !ft_parse_u64(tab + 1, &v) && v == inner;
+	return tab && !ft_parse_u64(tab + 1, &v) ? v : 0;
+}
+
+/* Of each process of the table its number in its own pid namespace, 0: it has no other one. */
+static uint32_t *inner_pids(const char *root, const struct ft_proc_table *t)
+{
+	uint32_t *inner = calloc(t->n + 1, sizeof(*inner));
+
+	for (size_t i = 0; inner && i < t->n; i++)
+		if (!t->v[i].kthread)
+			inner[i] = inner_pid(root, t->v[i].pid);
+	return inner;
 }
 
 /*
  * Appends "process 48213 (python, container 3f2a91c04d5e)" for each process that a container calls
  * `pid`.
  */
-static int name_inner(const char *root, const struct ft_proc_table *t, uint32_t pid,
-		      struct ft_buf *b)
+static int name_inner(const char *root, const struct ft_proc_table *t, const uint32_t *inner,
+		      uint32_t pid, struct ft_buf *b)
 {
 	int n = 0;
 
-	for (size_t i = 0; i < t->n; i++) {
+	for (size_t i = 0; inner && i < t->n; i++) {
 		_cleanup_free_ char *text = NULL;
 		struct ft_cgroup cg = {};
 		char path[64];
 
-		if (t->v[i].kthread || t->v[i].pid == pid ||
-		    !inner_pid_is(root, t->v[i].pid, pid) || n++ >= 3)
+		if (inner[i] != pid || t->v[i].pid == pid || n++ >= 3)
 			continue;
 		ft_fmt(path, "/proc/%u/cgroup", t->v[i].pid);
 		if (ft_head_read(root, path, 16384, &text) >= 0)
@@ -122,13 +132,13 @@ static bool has_nccl(const char *root, uint32_t pid)
 	return yes;
 }
 
-static void note_inner(const char *root, const struct ft_proc_table *t, uint32_t pid,
-		       const bool *below, struct ft_pidset *set)
+static void note_inner(const char *root, const struct ft_proc_table *t, const uint32_t *inner,
+		       uint32_t pid, const bool *below, struct ft_pidset *set)
 {
 	_cleanup_buf_ struct ft_buf who = {};
 	int scanned = 0;
 
-	if (!name_inner(root, t, pid, &who))
+	if (!name_inner(root, t, inner, pid, &who))
 		return;
 	for (size_t i = 0; i < t->n && scanned < SCAN_MAX; i++) {
 		if (!below[i])
@@ -146,6 +156,7 @@ static int refuse(const char *root, const struct ft_proc_table *t, uint32_t pid,
 		  size_t size)
 {
 	const struct ft_proc_stat *st = ft_proc_table_find(t, pid);
+	_cleanup_free_ uint32_t *inner = st ? NULL : inner_pids(root, t);
 	_cleanup_buf_ struct ft_buf who = {};
 
 	if (why == -EINVAL)
@@ -155,7 +166,7 @@ static int refuse(const char *root, const struct ft_proc_table *t, uint32_t pid,
 		snprintf(err, size,
 			 "process %u (%s) has ended and waits for its parent %u to notice", pid,
 			 st->comm, st->ppid);
-	else if (name_inner(root, t, pid, &who))
+	else if (name_inner(root, t, inner, pid, &who))
 		snprintf(err, size,
 			 "no process %u on this machine; it is what a container calls %s", pid,
 			 who.s);
@@ -164,8 +175,9 @@ static int refuse(const char *root, const struct ft_proc_table *t, uint32_t pid,
 	return why;
 }
 
-static int add_pid(const char *root, const struct ft_proc_table *t, uint32_t pid, bool no_children,
-		   bool first, struct ft_pidset *set, char *err, size_t size)
+/* inner: NULL except at the first look, which says what looks like a mistake. */
+static int add_pid(const char *root, const struct ft_proc_table *t, const uint32_t *inner,
+		   uint32_t pid, bool no_children, struct ft_pidset *set, char *err, size_t size)
 {
 	_cleanup_free_ bool *below = calloc(t->n + 1, sizeof(*below));
 	const struct ft_proc_stat *st;
@@ -185,8 +197,8 @@ static int add_pid(const char *root, const struct ft_proc_table *t, uint32_t pid
 	for (size_t i = 0; !rc && !no_children && i < t->n; i++)
 		if (below[i] && !t->v[i].kthread && !ft_proc_has_ended(&t->v[i]))
 			rc = ft_pidset_add(set, t->v[i].pid);
-	if (!rc && first)
-		note_inner(root, t, pid, below, set);
+	if (!rc)
+		note_inner(root, t, inner, pid, below, set);
 	if (!rc && !no_children)
 		rc = ft_target_srun(root, t, below, set);
 	return rc;
@@ -220,6 +232,7 @@ int ft_target_resolve(const char *root, const struct ft_target_opts *opts, struc
 {
 	_cleanup_(ft_proc_table_free) struct ft_proc_table t = {};
 	_cleanup_(ft_pidset_free) struct ft_pidset new = {};
+	_cleanup_free_ uint32_t *inner = NULL;
 	int rc = copy_set(&new, set);
 
 	err[0] = 0;
@@ -227,8 +240,10 @@ int ft_target_resolve(const char *root, const struct ft_target_opts *opts, struc
 		rc = ft_proc_table_read(root, &t);
 	if (!rc && !t.n)
 		rc = -ENOENT; /* no /proc is mounted there */
+	if (!rc && opts->npids && !set->n)
+		inner = inner_pids(root, &t);
 	for (size_t i = 0; !rc && i < opts->npids; i++)
-		rc = add_pid(root, &t, opts->pids[i], opts->no_children, !set->n, &new, err, size);
+		rc = add_pid(root, &t, inner, opts->pids[i], opts->no_children, &new, err, size);
 	if (!rc && opts->cgroup)
 		rc = ft_target_cgroup(root, opts->cgroup, &t, &new, err, size);
 	if (!rc && opts->all)

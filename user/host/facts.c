@@ -67,7 +67,8 @@ static int read_env(struct reader *r, const char *path)
 		ft_env_rank_find(env, n, ft_proc_slurm_direct(r->root, r->f.st.pid), &e->rank);
 	env_copy(env, n, "CUDA_VISIBLE_DEVICES", e->cuda_visible, sizeof(e->cuda_visible));
 	env_copy(env, n, "SLURM_JOB_ID", e->slurm_job, sizeof(e->slurm_job));
-	return 0;
+	/* A rank may stand in the rest. */
+	return e->cut && e->rank.rank < 0 ? -EFBIG : 0;
 }
 
 static void gpu_add(struct ft_proc_files *f, const char *bdf)
@@ -380,6 +381,7 @@ bool ft_proc_missing_rec(const struct ft_proc_facts *f, enum ft_proc_part part, 
 		return false;
 	reason = err == -ETIMEDOUT ? "no answer in time: something holds the process's memory lock"
 		 : err == -EBUSY   ? "not asked: too many earlier reads are still without an answer"
+		 : err == -EFBIG   ? "only its first 256 KiB were read"
 		 : err == -EACCES || err == -EPERM ? "not permitted: needs CAP_SYS_PTRACE"
 						   : strerror(-err);
 	e = ft_rec_new(out, FT_KIND_inv_host, ts_ns);
