@@ -97,6 +97,48 @@ static __always_inline void key_of_tuple(struct ft_agg_key *k, __u16 kind, __u32
 	k->c = ((__u64)d[2] << 32 | d[3]) ^ extra << 32;
 }
 
+/* --- retransmissions --- */
+
+/*
+ * Segments since the last look, as the kernel counts them for TcpRetransSegs: it raises the
+ * socket's total_retrans in the same place. The tracepoint also fires for attempts that sent and
+ * counted nothing (6.17: the packet is still in the device's queue), and has no segment count of
+ * its own.
+ */
+static __always_inline __u32 segs_new(struct ft_owner *o, struct sock *sk)
+{
+	__u32 total = BPF_CORE_READ((struct tcp_sock *)sk, total_retrans);
+	__u32 segs = total >= o->retrans ? total - o->retrans : total;
+
+	o->retrans = total;
+	return segs;
+}
+
+static __always_inline void retransmit_submit(struct ft_ev_tcp_retransmit *e)
+{
+	struct ft_agg_key key;
+
+	key_of_tuple(&key, FT_KIND_tcp_retransmit, e->h.pid, e->sport, e->dport, e->daddr, e->netns,
+		     (__u32)e->err << 1 | e->syn);
+	agg_submit(&key, &e->h, sizeof(*e), e->segs, e->bytes);
+}
+
+/* Those of a last run that was skipped, because the program was running on that CPU already. */
+static __always_inline void retransmit_rest(struct sock *sk, struct ft_owner *o)
+{
+	struct ft_ev_tcp_retransmit e;
+	__u32 segs = segs_new(o, sk);
+
+	if (!ready || !segs || !SOCK_RECORD(&e, tcp_retransmit, sk, o))
+		return;
+	e.segs = segs;
+	e.cwnd_segs = e.srtt_us = e.in_flight_segs = ~0u;
+	e.err = (__s32)0x80000000;
+	e.tcp_state = 0xff;
+	e.h.how |= FT_HOW(route);
+	retransmit_submit(&e);
+}
+
 /* --- states --- */
 
 static __always_inline void state_record(struct sock *sk, const struct ft_owner *o, int from,
@@ -137,6 +179,8 @@ int BPF_PROG(tcp_set_state, struct sock *sk, int from, int to)
 	/* The accepted socket starts with its SYN-ACKs that were sent again: told elsewhere. */
 	if (from == TCP_SYN_RECV)
 		o->retrans = BPF_CORE_READ((struct tcp_sock *)sk, total_retrans);
+	if (to == TCP_CLOSE && from != TCP_SYN_RECV && from != TCP_LISTEN)
+		retransmit_rest(sk, o);
 	if (to == TCP_ESTABLISHED || to == TCP_LISTEN)
 		tuple_add(sk, o, to == TCP_LISTEN);
 	else if (to == TCP_CLOSE)
@@ -144,32 +188,6 @@ int BPF_PROG(tcp_set_state, struct sock *sk, int from, int to)
 	if (ready)
 		state_record(sk, o, from, to);
 	return 0;
-}
-
-/* --- retransmissions --- */
-
-/*
- * Segments since the last look, as the kernel counts them for TcpRetransSegs: it raises the
- * socket's total_retrans in the same place. The tracepoint also fires for attempts that sent and
- * counted nothing (6.17: the packet is still in the device's queue), and has no segment count of
- * its own.
- */
-static __always_inline __u32 segs_new(struct ft_owner *o, struct sock *sk)
-{
-	__u32 total = BPF_CORE_READ((struct tcp_sock *)sk, total_retrans);
-	__u32 segs = total >= o->retrans ? total - o->retrans : total;
-
-	o->retrans = total;
-	return segs;
-}
-
-static __always_inline void retransmit_submit(struct ft_ev_tcp_retransmit *e)
-{
-	struct ft_agg_key key;
-
-	key_of_tuple(&key, FT_KIND_tcp_retransmit, e->h.pid, e->sport, e->dport, e->daddr, e->netns,
-		     (__u32)e->err << 1 | e->syn);
-	agg_submit(&key, &e->h, sizeof(*e), e->segs, e->bytes);
 }
 
 SEC("tp_btf/tcp_retransmit_skb")

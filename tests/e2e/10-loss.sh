@@ -104,7 +104,9 @@ check_job()
 	is "$(segs_of "$name" '.shared')" 0 "job $j: no segment is in doubt"
 	foreign="(.data.saddr | startswith(\"$net.\")) and (.data.daddr | startswith(\"$net.\"))"
 	is "$(segs_of "$name" "$foreign | not")" 0 "job $j: no address of another net"
-	is "$(trace_jq "$name" 'map(select(.kind == "lost")) | length')" 0 "job $j: nothing lost"
+	# A state change on a CPU that is in another one is skipped by the kernel, and told.
+	is "$(trace_jq "$name" 'map(select(.kind == "lost" and .data.of != "tcp.state")) | length')" \
+		0 "job $j: nothing lost"
 }
 
 # The counters are read once nothing of the job is left, not even its sockets.

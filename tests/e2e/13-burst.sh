@@ -28,7 +28,7 @@ burst_lost()
 # burst J NAME: two ranks, the rule is in place; sends, ends, and compares with the counter.
 burst()
 {
-	local j=$1 name=$2 dropped dir=$FT_TMP/job$1
+	local j=$1 name=$2 dropped seen lost dir=$FT_TMP/job$1
 
 	job_start_command "$j" 2 "$BURST" "{rank}" "10.99.$j.1" "10.99.$j.2" 5001 "$COUNT" "$dir"
 	trace_start "$name" -p "${JOB_PID[$j]}"
@@ -40,8 +40,11 @@ burst()
 	is "${TRACE_STATUS[$name]}" 0 "$name: the trace ends by itself"
 	dropped=$("$name"_counter "$j")
 	is "$dropped" "$COUNT" "$name: nftables dropped all of the burst"
-	is "$(($(burst_seen "$name") + $(burst_lost "$name")))" "$dropped" \
-		"$name: what is counted and what is reported lost is what was dropped"
+	seen=$(burst_seen "$name")
+	lost=$(burst_lost "$name")
+	# What the kernel skipped may have been anybody's packet: it is reported as "at most".
+	ok "$name: of $dropped dropped $seen are counted, at most $lost lost" \
+		test "$seen" -le "$dropped" -a $((seen + lost)) -ge "$dropped"
 	check_lines "$j" "$name"
 }
 

@@ -415,7 +415,10 @@ void ft_bpf_ready(struct ft_bpf *b)
 		variable_set(b, b->objects[i].name, ".data.ready", 1);
 }
 
-/* A program that is running on a CPU is not entered there again: the kernel counts what it skips. */
+/*
+ * A program that is running on a CPU is not entered there again: the kernel counts what it skips.
+ * Retransmissions are differences of the socket's own count: a later run has what one missed.
+ */
 static void read_misses(struct ft_bpf *b)
 {
 	for (size_t i = 0; i < b->nprobes; i++) {
@@ -424,7 +427,7 @@ static void read_misses(struct ft_bpf *b)
 		struct bpf_prog_info info = {};
 		uint32_t len = sizeof(info);
 
-		if (p->state != FT_PROBE_ON || !prog ||
+		if (p->state != FT_PROBE_ON || p->heals || !prog ||
 		    bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &len))
 			continue;
 		ft_lost_emit(p->what, &b->misses[i], info.recursion_misses,

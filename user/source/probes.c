@@ -35,6 +35,7 @@ static const struct ft_probe table[] = {
 	  .attach = "tp_btf/tcp_retransmit_skb",
 	  .what = "tcp.retransmit",
 	  .cost = "per retransmission",
+	  .heals = true,
 	  .hides = "TCP retransmissions" },
 	{ .object = "tcp",
 	  .program = "tcp_retransmit_synack",

@@ -36,6 +36,7 @@ struct ft_probe {
 	const char *cost;	      /* cost class */
 	const char *hides;	      /* what the user does not see without it */
 	bool required;		      /* its object is useless without it */
+	bool heals;		      /* what one run misses a later one reports */
 	/* result */
 	enum ft_probe_state state;
 	int error;
