@@ -9,7 +9,9 @@
 
 COUNT=${COUNT:-1000000}
 
-need nft jq
+need nft jq bpftool
+at_exit sysctl -q kernel.bpf_stats_enabled="$(sysctl -n kernel.bpf_stats_enabled)"
+sysctl -q kernel.bpf_stats_enabled=1
 need_built "$FABRICTRACE"
 BURST=$(compile udp_burst)
 
@@ -25,15 +27,29 @@ burst_lost()
 		| add // 0'
 }
 
+# How often the kernel has run the newest net_drop program, when that rests: all packets are through.
+program_runs()
+{
+	local runs=-1 last
+
+	while last=$runs && sleep 0.3; do
+		runs=$(bpftool -j prog show | jq '[.[] | select(.name == "net_drop")]
+			| max_by(.id).run_cnt // 0')
+		[[ $runs != "$last" ]] || break
+	done
+	echo "$runs"
+}
+
 # burst J NAME: two ranks, the rule is in place; sends, ends, and compares with the counter.
 burst()
 {
-	local j=$1 name=$2 dropped seen lost dir=$FT_TMP/job$1
+	local j=$1 name=$2 dropped seen lost runs dir=$FT_TMP/job$1
 
 	job_start_command "$j" 2 "$BURST" "{rank}" "10.99.$j.1" "10.99.$j.2" 5001 "$COUNT" "$dir"
 	trace_start "$name" -p "${JOB_PID[$j]}"
 	touch "$dir/go"
 	ok "$name: the burst is sent" wait_until 90 test -e "$dir/sent"
+	runs=$(program_runs)
 	touch "$dir/stop"
 	ok "$name: the job ends" job_wait "$j" 20
 	trace_wait "$name"
@@ -43,8 +59,13 @@ burst()
 	seen=$(burst_seen "$name")
 	lost=$(burst_lost "$name")
 	# What the kernel skipped may have been anybody's packet: it is reported as "at most".
-	ok "$name: of $dropped dropped $seen are counted, at most $lost lost" \
-		test "$seen" -le "$dropped" -a $((seen + lost)) -ge "$dropped"
+	if [[ $seen -lt $dropped && $runs -lt $dropped ]]; then
+		# Seen on 6.18 with other tracers at the same tracepoint: fewer runs than events.
+		skip "$name: $seen of $dropped counted" "the kernel ran the program only $runs times"
+	else
+		ok "$name: of $dropped dropped $seen are counted, at most $lost lost" \
+			test "$seen" -le "$dropped" -a $((seen + lost)) -ge "$dropped"
+	fi
 	check_lines "$j" "$name"
 }
 

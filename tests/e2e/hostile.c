@@ -2,6 +2,7 @@
 /*
  * Processes that are not what a tracer expects:
  *   leader             the main thread ends, another one goes on and ends the process with status 3
+ *   moves FILE         once FILE exists it goes to a network namespace of its own, and listens
  *   files LIB N DIR    N executable files are mapped, then LIB
  *   storm LIB N FILE   N threads call ncclGroupStart and ncclGroupEnd while FILE exists; prints how
  *                      often
@@ -10,10 +11,12 @@
 #include <err.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define THREADS_MAX 16
@@ -35,6 +38,25 @@ static void leader(void)
 	if (pthread_create(&thread, NULL, end_later, NULL))
 		err(1, "thread");
 	pthread_exit(NULL);
+}
+
+static void wait_for(const char *file)
+{
+	while (access(file, F_OK))
+		usleep(10000);
+}
+
+static void moves(const char *file)
+{
+	int fd;
+
+	wait_for(file);
+	if (unshare(CLONE_NEWNET))
+		err(1, "unshare");
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || listen(fd, 1))
+		err(1, "listen");
+	sleep(1);
 }
 
 static void map_file(const char *path)
@@ -85,8 +107,7 @@ static void storm(const char *lib, int n, const char *file)
 	puts("loaded");
 	fflush(stdout);
 	/* Not before the tracer is there. */
-	while (access(file, F_OK))
-		usleep(10000);
+	wait_for(file);
 	for (int i = 0; i < n; i++)
 		pthread_create(&threads[i], NULL, call, &calls[i]);
 	while (!access(file, F_OK))
@@ -103,11 +124,13 @@ int main(int argc, char **argv)
 {
 	if (argc > 1 && !strcmp(argv[1], "leader"))
 		leader();
+	else if (argc > 2 && !strcmp(argv[1], "moves"))
+		moves(argv[2]);
 	else if (argc > 4 && !strcmp(argv[1], "files"))
 		files(argv[2], atoi(argv[3]), argv[4]);
 	else if (argc > 4 && !strcmp(argv[1], "storm"))
 		storm(argv[2], atoi(argv[3]), argv[4]);
 	else
-		errx(64, "usage: hostile leader | files LIB N DIR | storm LIB N FILE");
+		errx(64, "usage: hostile leader | moves FILE | files LIB N DIR | storm LIB N FILE");
 	return 0;
 }

@@ -30,8 +30,8 @@ static int help(void)
 }
 
 /*
- * Without them the first files that we open would get these numbers, and our output with them. Each is
- * open the wrong way round, so that its use fails.
+ * Without them the first files that we open would get these numbers, and our output with them. Each
+ * is open the wrong way round, so that its use fails.
  */
 static void std_fds(void)
 {
@@ -50,15 +50,21 @@ static void std_fds(void)
 
 static int dispatch(int argc, char **argv)
 {
+	static char name[32]; /* in messages of argp */
+
 	if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {
 		printf("fabrictrace %s\n", FT_VERSION);
 		return FT_EXIT_OK;
 	}
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")))
 		return help();
-	for (size_t i = 0; argc > 1 && i < ARRAY_SIZE(commands); i++)
-		if (!strcmp(argv[1], commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
+	for (size_t i = 0; argc > 1 && i < ARRAY_SIZE(commands); i++) {
+		if (strcmp(argv[1], commands[i].name) != 0)
+			continue;
+		ft_fmt(name, "fabrictrace %s", argv[1]);
+		argv[1] = name;
+		return commands[i].run(argc - 1, argv + 1);
+	}
 	if (argc > 1 && argv[1][0] != '-') {
 		ft_err("no command \"%s\"; fabrictrace --help lists them", argv[1]);
 		return FT_EXIT_USAGE;

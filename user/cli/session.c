@@ -97,6 +97,8 @@ void session_record(void *ctx, const void *rec, size_t len)
 		session_proc_started(s, rec);
 	else if (h->kind == FT_KIND_proc_exit)
 		session_proc_ended(s, h->pid);
+	else if (h->kind == FT_KIND_tcp_state)
+		session_sock_seen(s, rec);
 	else if (h->kind == FT_KIND_lost)
 		s->lost = true;
 	/* The session's own line comes first: until it is made the others wait. */
@@ -209,8 +211,8 @@ static int pipeline_open(struct session *s)
 }
 
 /*
- * The kernel side knows processes by their numbers in the first pid namespace, /proc and fork() tell
- * ours: in another one they would be other processes.
+ * The kernel side knows processes by their numbers in the first pid namespace, /proc and fork()
+ * tell ours: in another one they would be other processes.
  */
 static int pid_ns_check(const struct ft_trace_opts *o)
 {
@@ -224,7 +226,7 @@ static int pid_ns_check(const struct ft_trace_opts *o)
 	return FT_EXIT_UNAVAILABLE;
 }
 
-/* Each rank has links of its own, each network namespace sockets: more files than the usual 1024. */
+/* Links of each rank, sockets in each network namespace: more files than the usual 1024. */
 static void files_allow(struct session *s)
 {
 	struct rlimit all;

@@ -85,6 +85,8 @@ void session_child_go(struct session *s);
 void session_child_reap(struct session *s);
 void session_proc_started(struct session *s, const struct ft_ev_proc_start *e);
 void session_proc_ended(struct session *s, uint32_t pid);
+/* The only sign of a process that moves to another network namespace and executes nothing there. */
+void session_sock_seen(struct session *s, const struct ft_ev_tcp_state *e);
 /* -a: a process was found to use NCCL. */
 void session_nccl_found(void *ctx, uint32_t pid);
 /* Processes that were ending while they were added, once more a second later. */

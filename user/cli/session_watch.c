@@ -32,6 +32,12 @@ void session_proc_ended(struct session *s, uint32_t pid)
 		ft_loop_timer_set(s->end_timer, ft_mono_ns() + FT_LINGER_LOOK_NS);
 }
 
+void session_sock_seen(struct session *s, const struct ft_ev_tcp_state *e)
+{
+	if (!ft_bpf_netns_has(s->bpf, e->netns))
+		session_netns_watch(s, e->h.pid);
+}
+
 static bool proc_ended_already(uint32_t pid, struct ft_proc_stat *st)
 {
 	return ft_proc_stat_read("", pid, st) || ft_proc_has_ended(st);

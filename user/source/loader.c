@@ -486,6 +486,13 @@ int ft_bpf_netns_add(struct ft_bpf *b, uint32_t netns)
 	return bpf_map_update_elem(shared_fd(b, "ft_netns"), &netns, &one, BPF_ANY);
 }
 
+bool ft_bpf_netns_has(struct ft_bpf *b, uint32_t netns)
+{
+	uint8_t one;
+
+	return !bpf_map_lookup_elem(shared_fd(b, "ft_netns"), &netns, &one);
+}
+
 int ft_bpf_seed_sockets(struct ft_bpf *b)
 {
 	struct ft_probe *p = ft_bpf_probe(b, "tcp", "sock_iter");

@@ -85,6 +85,7 @@ bool ft_bpf_sockets(struct ft_bpf *b);
  */
 int ft_bpf_seed_sockets(struct ft_bpf *b);
 int ft_bpf_netns_add(struct ft_bpf *b, uint32_t netns);
+bool ft_bpf_netns_has(struct ft_bpf *b, uint32_t netns);
 
 struct bpf_object;
 struct bpf_program;
