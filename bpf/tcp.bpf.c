@@ -120,7 +120,8 @@ static __always_inline void retransmit_submit(struct ft_ev_tcp_retransmit *e)
 
 	key_of_tuple(&key, FT_KIND_tcp_retransmit, e->h.pid, e->sport, e->dport, e->daddr, e->netns,
 		     (__u32)e->err << 1 | e->syn);
-	agg_submit(&key, &e->h, sizeof(*e), e->segs, e->bytes);
+	/* Unknown adds nothing: the sum of a storm says at least so many. */
+	agg_submit(&key, &e->h, sizeof(*e), e->segs, e->bytes == ~0ull ? 0 : e->bytes);
 }
 
 /* Those of a last run that was skipped, because the program was running on that CPU already. */
@@ -132,6 +133,7 @@ static __always_inline void retransmit_rest(struct sock *sk, struct ft_owner *o)
 	if (!ready || !segs || !SOCK_RECORD(&e, tcp_retransmit, sk, o))
 		return;
 	e.segs = segs;
+	e.bytes = ~0ull;
 	e.cwnd_segs = e.srtt_us = e.in_flight_segs = ~0u;
 	e.err = (__s32)0x80000000;
 	e.tcp_state = 0xff;

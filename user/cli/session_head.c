@@ -30,7 +30,9 @@ static void add_blind(struct session *s, struct ft_rec *rec, struct ft_str *list
 	char text[400];
 
 	if (s->targets && !s->with_nccl && !s->opts->cmd && !s->looks.n) {
-		ft_fmt(text, "NCCL calls (no traced process has an NCCL library mapped%s%s)",
+		ft_fmt(text, "NCCL calls (%s has an NCCL library mapped%s%s)",
+		       s->nccl_unknown ? "not every process let us look; none that did"
+				       : "no traced process",
 		       s->others[0]	 ? "; these have one: pid "
 		       : s->others_error ? "; not all others answered in time"
 					 : ", nor has any other",

@@ -149,6 +149,8 @@ void session_look(void *ctx)
 	if (q.n)
 		look_facts(s, &q);
 	for (size_t i = 0; i < q.n; i++) {
+		int has_nccl;
+
 		/* What is left has a pass of its own, after the main loop's other business. */
 		if (q.v[i].facts || !go) {
 			session_look_add(s, q.v[i].pid, q.v[i].facts);
@@ -156,7 +158,9 @@ void session_look(void *ctx)
 		}
 		if (!ft_bpf_proc_has(s->bpf, q.v[i].pid))
 			continue; /* ended meanwhile */
-		s->with_nccl += ft_nccl_src_add(s->nccl, q.v[i].pid) > 0;
+		has_nccl = ft_nccl_src_add(s->nccl, q.v[i].pid);
+		s->with_nccl += has_nccl > 0;
+		s->nccl_unknown += has_nccl < 0;
 		go = more(s);
 	}
 	free(q.v);

@@ -52,10 +52,11 @@ struct session {
 	bool seed;		/* processes were added: their open sockets are not listed yet */
 	int seed_error, joined_error;
 	unsigned int ticks;
-	size_t targets;	  /* processes at the attach */
-	size_t with_nccl; /* of these, those that have an NCCL library mapped */
-	char others[128]; /* pids of untraced processes that have one, when none of ours has */
-	int others_error; /* not all of them were asked */
+	size_t targets;	     /* processes at the attach */
+	size_t nccl_unknown; /* of the targets, those that could not be looked through */
+	size_t with_nccl;    /* of these, those that have an NCCL library mapped */
+	char others[128];    /* pids of untraced processes that have one, when none of ours has */
+	int others_error;    /* not all of them were asked */
 	struct ft_cgroup_dirs cgroup; /* what --cgroup was found to mean */
 	bool started, lost;	      /* lost: records, since the last tick */
 	pid_t child;		      /* -- CMD */
