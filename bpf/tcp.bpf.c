@@ -261,7 +261,7 @@ static __always_inline void reset_record(struct sock *sk, __u8 direction, __u32 
 	o = owner_of(sk);
 	if (!o || !SOCK_RECORD(&e, tcp_reset, sk, o))
 		return;
-	e.reason = reason;
+	e.reason_nr = reason;
 	e.direction = direction;
 	e.tcp_state = BPF_CORE_READ(sk, __sk_common.skc_state);
 	key_of_tuple(&key, FT_KIND_tcp_reset, e.h.pid, 0, 0, e.daddr, e.netns, direction);

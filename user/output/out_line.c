@@ -58,6 +58,10 @@ static void line_reset(struct ft_buf *b, const struct ft_hdr *ev, const struct f
 					  : "");
 	if (ft_value_name(&ft_format_tcp_state, e->tcp_state) && !(ev->flags & FT_REC_AGG))
 		ft_buf_printf(b, " in %s", ft_name_of(&ft_format_tcp_state, e->tcp_state));
+	if (e->reason.len) {
+		ft_buf_puts(b, "  ");
+		text_str(b, ev, e->reason);
+	}
 }
 
 static void line_state(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)

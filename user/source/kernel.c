@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /* What the kernel's own BTF and symbol table tell: tracepoint layouts, drop reasons, functions. */
 #include <bpf/btf.h>
+#include <dirent.h>
 
 #include "source/loader.h"
 
@@ -42,22 +43,35 @@ static const char *const ordinary[] = {
 	"LOCAL_MAC",
 };
 
+#define FT_SUBSYS_SHIFT 16 /* SKB_DROP_REASON_SUBSYS_SHIFT */
+
 struct symbol {
 	uint64_t addr;
 	char name[64];
 };
 
+/* The numbers of an enum and their names. */
+struct name {
+	uint32_t value;
+	char text[64];
+};
+
+struct names {
+	struct name *v;
+	size_t n;
+};
+
 struct ft_kernel {
-	char (*reasons)[32]; /* by number */
-	size_t nreasons;
+	struct names drops, resets, subsys_drops;
+	bool subsys_read;
 	struct symbol cache[64];
 	size_t ncached;
 };
 
-/* SKB_DROP_REASON_X and, for the first two, SKB_X. */
+/* SKB_DROP_REASON_X and, for the first two, SKB_X; a subsystem's reasons have its own prefix. */
 static const char *short_reason(const char *name)
 {
-	static const char *const prefixes[] = { "SKB_DROP_REASON_", "SKB_" };
+	static const char *const prefixes[] = { "SKB_DROP_REASON_", "SKB_", "SK_RST_REASON_" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
 		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
@@ -143,24 +157,53 @@ void ft_features(const struct btf *btf, struct ft_cfg *cfg)
 	drop_classes(btf, cfg);
 }
 
+/* Adds the values from `from` on. */
+static int names_add(struct names *names, const struct btf *btf, const struct btf_type *t,
+		     uint32_t from)
+{
+	const struct btf_enum *e = btf_enum(t);
+	struct name *v = reallocarray(names->v, names->n + btf_vlen(t) + 1, sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	names->v = v;
+	for (int i = 0; i < btf_vlen(t); i++) {
+		if ((uint32_t)e[i].val < from)
+			continue;
+		v[names->n].value = e[i].val;
+		ft_fmt(v[names->n].text, "%s",
+		       short_reason(btf__name_by_offset(btf, e[i].name_off)));
+		names->n++;
+	}
+	return 0;
+}
+
+static int names_of(struct names *names, const struct btf *btf, const char *name)
+{
+	int id = btf__find_by_name_kind(btf, name, BTF_KIND_ENUM);
+
+	return id > 0 ? names_add(names, btf, btf__type_by_id(btf, id), 0) : 0;
+}
+
+static const char *names_find(const struct names *names, uint32_t value)
+{
+	for (size_t i = 0; i < names->n; i++)
+		if (names->v[i].value == value)
+			return names->v[i].text;
+	return NULL;
+}
+
 int ft_kernel_new(struct ft_kernel **out, const struct btf *btf)
 {
-	const struct btf_enum *e = NULL;
-	int count = enum_values(btf, "skb_drop_reason", &e);
 	struct ft_kernel *n = calloc(1, sizeof(*n));
+	int err = n ? names_of(&n->drops, btf, "skb_drop_reason") : -ENOMEM;
 
-	if (!n)
-		return -ENOMEM;
-	n->nreasons = count;
-	n->reasons = calloc(count + 1, sizeof(*n->reasons));
-	if (!n->reasons) {
-		free(n);
-		return -ENOMEM;
+	if (!err)
+		err = names_of(&n->resets, btf, "sk_rst_reason");
+	if (err) {
+		ft_kernel_free(n);
+		return err;
 	}
-	for (int i = 0; i < count; i++)
-		if (e[i].val >= 0 && e[i].val < count)
-			ft_fmt(n->reasons[e[i].val], "%s",
-			       short_reason(btf__name_by_offset(btf, e[i].name_off)));
 	*out = n;
 	return 0;
 }
@@ -169,13 +212,68 @@ void ft_kernel_free(struct ft_kernel *n)
 {
 	if (!n)
 		return;
-	free(n->reasons);
+	free(n->drops.v);
+	free(n->resets.v);
+	free(n->subsys_drops.v);
 	free(n);
 }
 
-const char *ft_kernel_drop_reason(const struct ft_kernel *n, uint32_t reason)
+/*
+ * Since 6.4 subsystems have reasons of their own, with their number in the upper half: enums like
+ * mac80211_drop_reason, in the BTF of the kernel or of their module.
+ */
+int ft_kernel_subsys_drops(struct ft_kernel *n, const struct btf *btf, uint32_t first_type)
 {
-	return reason < n->nreasons && n->reasons[reason][0] ? n->reasons[reason] : NULL;
+	static const char suffix[] = "_drop_reason";
+	int err = 0;
+
+	for (uint32_t id = first_type; id < btf__type_cnt(btf) && !err; id++) {
+		const struct btf_type *t = btf__type_by_id(btf, id);
+		const char *name = btf_is_enum(t) ? btf__name_by_offset(btf, t->name_off) : "";
+		size_t len = strlen(name);
+
+		if (len >= sizeof(suffix) && !strcmp(name + len - sizeof(suffix) + 1, suffix))
+			err = names_add(&n->subsys_drops, btf, t, 1 << FT_SUBSYS_SHIFT);
+	}
+	return err;
+}
+
+/* When the first such drop comes: parsing all modules' types takes some 20 ms. */
+static void subsys_read(struct ft_kernel *n)
+{
+	struct btf *vmlinux = btf__load_vmlinux_btf(), *btf;
+	DIR *dir = opendir("/sys/kernel/btf");
+	const struct dirent *d;
+
+	n->subsys_read = true;
+	if (vmlinux)
+		ft_kernel_subsys_drops(n, vmlinux, 1);
+	while (vmlinux && dir && (d = readdir(dir))) {
+		if (d->d_name[0] == '.' || !strcmp(d->d_name, "vmlinux"))
+			continue;
+		btf = btf__load_module_btf(d->d_name, vmlinux);
+		if (!btf)
+			continue;
+		ft_kernel_subsys_drops(n, btf, btf__type_cnt(vmlinux));
+		btf__free(btf);
+	}
+	if (dir)
+		closedir(dir);
+	btf__free(vmlinux);
+}
+
+const char *ft_kernel_drop_reason(struct ft_kernel *n, uint32_t reason)
+{
+	if (reason >> FT_SUBSYS_SHIFT == 0 || reason == FT_NONE_U32)
+		return names_find(&n->drops, reason);
+	if (!n->subsys_read)
+		subsys_read(n);
+	return names_find(&n->subsys_drops, reason);
+}
+
+const char *ft_kernel_reset_reason(const struct ft_kernel *n, uint32_t reason)
+{
+	return names_find(&n->resets, reason);
 }
 
 /* One pass over the symbol table: few places drop packets, so a table in memory would not pay. */

@@ -242,6 +242,19 @@ static void emit_drop(struct ft_bpf *b, const struct ft_ev_net_drop *e)
 	ft_emit(b->emit, &rec);
 }
 
+static void emit_reset(struct ft_bpf *b, const struct ft_ev_tcp_reset *e)
+{
+	const char *reason = ft_kernel_reset_reason(b->kernel, e->reason_nr);
+	struct ft_rec rec;
+	struct ft_ev_tcp_reset *r = (void *)rec.buf;
+
+	memcpy(r, e, sizeof(*e));
+	rec.h.size = sizeof(*e);
+	if (reason)
+		ft_rec_str(&rec, &r->reason, reason);
+	ft_emit(b->emit, &rec);
+}
+
 static void emit_raw(void *ctx, const void *rec, size_t len)
 {
 	struct ft_bpf *b = ctx;
@@ -249,6 +262,8 @@ static void emit_raw(void *ctx, const void *rec, size_t len)
 
 	if (len == sizeof(struct ft_ev_net_drop) && h->kind == FT_KIND_net_drop)
 		emit_drop(b, rec);
+	else if (len == sizeof(struct ft_ev_tcp_reset) && h->kind == FT_KIND_tcp_reset)
+		emit_reset(b, rec);
 	else
 		b->emit->fn(b->emit->ctx, rec, len);
 }

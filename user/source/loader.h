@@ -19,12 +19,16 @@ void ft_features(const struct btf *btf, struct ft_cfg *cfg);
 /* Whether the kernel has what `attach` ("tp_btf/x", "iter/x") names. */
 bool ft_target_exists(const struct btf *btf, const char *attach);
 
-/* Texts for numbers that only this kernel can name; filled once, asked per record. */
+/* Texts for numbers that only this kernel can name; asked per record. */
 struct ft_kernel;
 int ft_kernel_new(struct ft_kernel **out, const struct btf *btf);
 void ft_kernel_free(struct ft_kernel *n);
-/* Drop reason without its prefix, NULL when unknown. */
-const char *ft_kernel_drop_reason(const struct ft_kernel *n, uint32_t reason);
+/* Drop reason without its prefix, of the core or of a subsystem, NULL when unknown. */
+const char *ft_kernel_drop_reason(struct ft_kernel *n, uint32_t reason);
+/* Adds the reasons of subsystems that a btf has, from its type number first_type on. 0, -ENOMEM. */
+int ft_kernel_subsys_drops(struct ft_kernel *n, const struct btf *btf, uint32_t first_type);
+/* Reason of a reset that was sent, without its prefix, NULL when unknown. */
+const char *ft_kernel_reset_reason(const struct ft_kernel *n, uint32_t reason);
 /* Function that holds the address, "" when the kernel hides it. */
 const char *ft_kernel_symbol(struct ft_kernel *n, uint64_t addr);
 
