@@ -30,6 +30,10 @@ static void test_tcp(void **state)
 	e->tcp_state = 1;
 	a = rank_attr(1, 2);
 	assert_line(&r, &a, "TCP   rank 1 -> 2  reset by the peer in ESTABLISHED");
+	e->direction = 1;
+	ft_rec_str(&r, &e->reason, "TCP_ABORT_ON_CLOSE");
+	assert_line(&r, &a,
+		    "TCP   rank 1 -> 2  reset by this end in ESTABLISHED  TCP_ABORT_ON_CLOSE");
 }
 
 static void test_net(void **state)
