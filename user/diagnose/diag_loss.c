@@ -44,47 +44,12 @@ void loss_retransmit(struct ft_diag *d, const struct ft_hdr *ev, const struct ft
 	d->dirty = true;
 }
 
-/*
- * What the stack drops by design, or as the consequence of a loss elsewhere: duplicates, late and
- * closed ones.
- */
-static bool drop_is_ordinary(const struct ft_ev_net_drop *e)
+/* Of no link: by design, or the consequence of a loss elsewhere. */
+static bool drop_is_blameless(const struct ft_ev_net_drop *e)
 {
-	static const char *const ordinary[] = {
-		"NO_SOCKET",
-		"OTHERHOST",
-		"UNHANDLED_PROTO",
-		"IP_NOPROTO",
-		"TCP_OLD_DATA",
-		"TCP_OLD_ACK",
-		"TCP_OLD_SEQUENCE",
-		"TCP_FLAGS",
-		"TCP_RESET",
-		"TCP_CLOSE",
-		"TCP_LISTEN_OVERFLOW",
-		"TCP_TOO_OLD_ACK",
-		"TCP_ACK_UNSENT_DATA",
-		"TCP_INVALID_SEQUENCE",
-		"TCP_INVALID_SYN",
-		"TCP_FASTOPEN",
-		"TCP_RFC7323_PAWS",
-		"TCP_RFC7323_PAWS_ACK",
-		"TCP_RFC7323_TW_PAWS",
-		"TCP_OVERWINDOW",
-		"TCP_ZEROWINDOW",
-		"TCP_ABORT_ON_DATA",
-		"TCP_OFOMERGE",
-		"TCP_OFO_DROP",
-		"SOCKET_CLOSE",
-		"SKB_CONSUMED",
-		"CONSUMED",
-		"IPV6DISABLED",
-	};
+	char name[40];
 
-	for (size_t i = 0; i < ARRAY_SIZE(ordinary); i++)
-		if (ft_str_is(&e->h, e->reason, ordinary[i]))
-			return true;
-	return false;
+	return ft_drop_is(ft_str_copy(&e->h, e->reason, name, sizeof(name))) != FT_DROP_IS_FAULT;
 }
 
 static void site_reason(struct site *s, const struct ft_ev_net_drop *e)
@@ -145,7 +110,7 @@ void loss_drop(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 	struct site *s;
 	bool src;
 
-	if (drop_is_ordinary(e)) {
+	if (drop_is_blameless(e)) {
 		d->drops_ordinary += ev->count;
 		return;
 	}

@@ -65,6 +65,14 @@ extern const struct ft_format ft_format_tcp_state, ft_format_direction, ft_forma
 	ft_format_confidence;
 const char *ft_name_of(const struct ft_format *f, uint64_t value); /* "?" instead of NULL */
 
+/* What a drop reason of the kernel, by its name, says of the network. */
+enum ft_drop_is {
+	FT_DROP_IS_FAULT,    /* also every reason that is not known here */
+	FT_DROP_IS_ORDINARY, /* the protocol's ordinary course: counted, not listed */
+	FT_DROP_IS_ENDPOINT, /* the receiving socket's: listed, but no link is to blame */
+};
+enum ft_drop_is ft_drop_is(const char *reason);
+
 /* --- records --- */
 /*
  * Checks that buf holds one well-formed record of len bytes: known kind, sizes, every text inside

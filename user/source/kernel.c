@@ -5,44 +5,6 @@
 
 #include "source/loader.h"
 
-/*
- * Drops that are the protocol's ordinary course: a closed port, a duplicate, a frame for somebody
- * else. By name, since the numbers differ by kernel. What is not here is a fault.
- */
-static const char *const ordinary[] = {
-	"NOT_DROPPED_YET",
-	"CONSUMED",
-	"NO_SOCKET",
-	"SOCKET_CLOSE",
-	"SOCKET_FILTER",
-	"UNIX_DISCONNECT",
-	"UNIX_SKIP_OOB",
-	"OTHERHOST",
-	"UNICAST_IN_L2_MULTICAST",
-	"TCP_OLD_DATA",
-	"TCP_OFOMERGE",
-	"TCP_OLD_SEQUENCE",
-	"TCP_RESET",
-	"TCP_CLOSE",
-	"TCP_OLD_ACK",
-	"TCP_TOO_OLD_ACK",
-	"TCP_ABORT_ON_DATA",
-	"TCP_RFC7323_PAWS_ACK",
-	"TCP_RFC7323_TW_PAWS",
-	"TCP_FASTOPEN",
-	"UNHANDLED_PROTO",
-	"IPV6DISABLED",
-	"IPV6_NDISC_NS_OTHERHOST",
-	"TAP_FILTER",
-	"TAP_TXFILTER",
-	"DUP_FRAG",
-	"QUEUE_PURGE",
-	"PACKET_SOCK_ERROR",
-	"MAC_IEEE_MAC_CONTROL",
-	"BRIDGE_INGRESS_STP_STATE",
-	"LOCAL_MAC",
-};
-
 #define FT_SUBSYS_SHIFT 16 /* SKB_DROP_REASON_SUBSYS_SHIFT */
 
 struct symbol {
@@ -133,9 +95,8 @@ static void drop_classes(const struct btf *btf, struct ft_cfg *cfg)
 		/* What most drivers give, and consumed packets of rxe. */
 		if (!strcmp(name, "NOT_SPECIFIED"))
 			cfg->drop_class[e[i].val] = FT_DROP_UNNAMED;
-		for (size_t k = 0; k < ARRAY_SIZE(ordinary); k++)
-			if (!strcmp(name, ordinary[k]))
-				cfg->drop_class[e[i].val] = FT_DROP_ORDINARY;
+		if (ft_drop_is(name) == FT_DROP_IS_ORDINARY)
+			cfg->drop_class[e[i].val] = FT_DROP_ORDINARY;
 	}
 }
 
