@@ -23,7 +23,7 @@ struct {
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(proc_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct ft_proc new = { .flags = FT_PROC_HELPER };
+	struct ft_proc new = {};
 	struct ft_ev_proc_start *e;
 	__u32 ptgid = BPF_CORE_READ(parent, tgid), tgid = BPF_CORE_READ(child, tgid);
 
@@ -70,14 +70,12 @@ static __always_inline void exec_args(struct exec_rec *r, struct task_struct *ta
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(proc_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
-	__u32 tgid = BPF_CORE_READ(task, tgid), zero = 0;
-	struct ft_proc *p = proc_of(tgid);
+	__u32 zero = 0;
 	struct exec_rec *r;
 	long len;
 
-	if (!p)
+	if (!proc_of(BPF_CORE_READ(task, tgid)))
 		return 0;
-	p->flags &= ~FT_PROC_HELPER;
 	r = bpf_map_lookup_elem(&exec_scratch, &zero);
 	if (!ready || !r)
 		return 0;

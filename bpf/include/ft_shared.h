@@ -51,11 +51,8 @@ enum ft_drop_class {
 /* Of a traced process, key: tgid. */
 struct ft_proc {
 	__u64 start_ns; /* boot time clock */
-	__u32 flags;	/* enum ft_proc_flag */
+	__u32 flags;	/* none yet */
 	__u32 ppid;
-};
-enum ft_proc_flag {
-	FT_PROC_HELPER = 1, /* forked by a traced process and not yet exec'd */
 };
 
 /* Owner of a socket. */

@@ -65,14 +65,6 @@ static void test_below(void **state)
 	assert_null(ft_proc_table_find(&t, 4711));
 }
 
-static void test_same_start(void **state)
-{
-	(void)state;
-	assert_true(ft_proc_same_start(123456789012, 123450000000));
-	assert_true(ft_proc_same_start(123450000000, 123459999999));
-	assert_false(ft_proc_same_start(123450000000, 123460000000));
-}
-
 /* --- this process --- */
 static void *thread(void *arg)
 {
@@ -127,7 +119,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_stat, job, machine_free),
 		cmocka_unit_test_setup_teardown(test_below, job, machine_free),
-		cmocka_unit_test(test_same_start),
 		cmocka_unit_test(test_live_thread),
 		cmocka_unit_test(test_live_stat),
 	};

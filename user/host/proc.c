@@ -96,13 +96,6 @@ bool ft_proc_has_ended(const struct ft_proc_stat *st)
 	return st->state == 'X' || (st->state == 'Z' && st->threads <= 1);
 }
 
-bool ft_proc_same_start(uint64_t a_ns, uint64_t b_ns)
-{
-	uint64_t tick = NSEC_PER_SEC / sysconf(_SC_CLK_TCK);
-
-	return a_ns / tick == b_ns / tick;
-}
-
 static int by_pid(const void *a, const void *b)
 {
 	const struct ft_proc_stat *x = a, *y = b;

@@ -22,8 +22,6 @@ int ft_proc_tgid(const char *root, uint32_t tid, uint32_t *tgid);
 int ft_proc_stat_read(const char *root, uint32_t pid, struct ft_proc_stat *out);
 /* It has ended: a main thread that has may leave others that go on. */
 bool ft_proc_has_ended(const struct ft_proc_stat *st);
-/* Whether two start times, one of them from BPF with full resolution, are of the same process. */
-bool ft_proc_same_start(uint64_t a_ns, uint64_t b_ns);
 
 /* All processes, one pass, sorted by pid. */
 struct ft_proc_table {
