@@ -137,7 +137,6 @@ static __always_inline void retransmit_rest(struct sock *sk, struct ft_owner *o)
 	e.cwnd_segs = e.srtt_us = e.in_flight_segs = ~0u;
 	e.err = (__s32)0x80000000;
 	e.tcp_state = 0xff;
-	e.h.how |= FT_HOW(route);
 	retransmit_submit(&e);
 }
 
@@ -218,7 +217,6 @@ int BPF_PROG(tcp_retransmit, struct sock *sk, struct sk_buff *skb)
 	e.err = cfg.retransmit_err ? (__s32)((__u64 *)ctx)[2] : (__s32)0x80000000;
 	e.tcp_state = BPF_CORE_READ(sk, __sk_common.skc_state);
 	e.syn = e.tcp_state == TCP_SYN_SENT;
-	e.h.how |= FT_HOW(route);
 	retransmit_submit(&e);
 	return 0;
 }

@@ -30,6 +30,12 @@ prepare()
 	done
 }
 
+# Half of the SYN-ACKs to and from the rank, so that some are sent again for certain.
+lose_synacks()
+{
+	net_loss "$1" "$2" 1/2 both 'tcp flags & (syn | ack) == (syn | ack)'
+}
+
 # The loss ends before the job does: a FIN that is lost after its process has gone would be
 # counted by the kernel, and nobody is there any more whose retransmission it is.
 lose()
@@ -99,9 +105,11 @@ check_job()
 		away=$(segs_of "$name" "$lossy | not")
 		ok "job $j: every segment crosses rank 2's link" test "$away" -le "${STRAY[$j]-0}"
 	fi
-	# A SYN-ACK has no route of its own yet, a closed socket none any more: null, not a guess.
-	is "$(segs_of "$name" '.data.ifindex != null and (.nics | map(.netdev) != ["eth0"])')" 0 \
-		"job $j: every segment with a route names its NIC"
+	# Also a SYN-ACK, which has no route yet, and a closed socket, which has none any more.
+	is "$(segs_of "$name" '.nics | map(.netdev) != ["eth0"]')" 0 \
+		"job $j: every segment names its NIC"
+	is "$(segs_of "$name" '(.how | any(. == "route")) != (.data.ifindex != null)')" 0 \
+		"job $j: and by its route only where it has one"
 	is "$(segs_of "$name" '.shared')" 0 "job $j: no segment is in doubt"
 	foreign="(.data.saddr | startswith(\"$net.\")) and (.data.daddr | startswith(\"$net.\"))"
 	is "$(segs_of "$name" "$foreign | not")" 0 "job $j: no address of another net"
@@ -170,6 +178,7 @@ prepare 1 10.99.1 steps
 prepare 2 10.99.1 init
 trace_start two -p "${JOB_PID[1]}"
 trace_start three -p "${JOB_PID[2]}"
+lose_synacks 2 2
 lose 1 2
 finish 1 two
 finish 2 three
@@ -178,6 +187,8 @@ for j in 1 2; do
 done
 check_job 1 two 10.99.1
 check_job 2 three 10.99.1
+ok "job 2: there are SYN-ACKs among them" test \
+	"$(segs_of three '.data.tcp_state == "NEW_SYN_RECV"')" -gt 0
 check_own 1 two
 check_own 2 three
 

@@ -258,13 +258,107 @@ static void test_links(void **state)
 	assert_int_equal(l[0].numa, -1);
 }
 
+static void feed_addr(uint32_t netns, uint32_t ifindex, const char *ifname, const char *addr)
+{
+	struct ft_rec r;
+	struct ft_ev_inv_netdev *e = ft_rec_new(&r, FT_KIND_inv_netdev, 1);
+
+	e->netns = netns;
+	e->ifindex = ifindex;
+	ft_strcpy(e->ifname, ifname, sizeof(e->ifname));
+	ft_rec_strs_add(&r, &e->addrs, "fe80::1");
+	if (addr)
+		ft_rec_strs_add(&r, &e->addrs, addr);
+	feed(&r);
+}
+
+/* A retransmitted SYN-ACK: it has addresses and no route yet. */
+static void feed_synack(const char *saddr, const char *daddr)
+{
+	struct ft_rec r;
+	struct ft_ev_tcp_retransmit *e = ft_rec_new(&r, FT_KIND_tcp_retransmit, 3);
+
+	head(&r, 10, "trainer");
+	e->segs = 1;
+	set_socket(&r, saddr, 100, daddr, 200, 7, "");
+	e->ifindex = FT_NONE_U32;
+	feed(&r);
+}
+
+static void assert_no_nic(void)
+{
+	assert_int_equal(got.nnics, 0);
+	assert_false(got.how & (FT_HOW(address) | FT_HOW(route)));
+}
+
+static void test_nic_by_address(void **state)
+{
+	(void)state;
+	feed_proc(10, 7, 0);
+	feed_addr(7, 1, "lo", "127.0.0.1");
+	feed_addr(7, 2, "eth0", "10.0.0.1");
+	feed_addr(7, 3, "eth1", "10.0.1.1/24");
+	feed_addr(8, 2, "eth9", "10.0.0.1"); /* the same address elsewhere */
+	feed_synack("10.0.0.1", "10.0.0.2");
+	assert_int_equal(got.nnics, 1);
+	assert_string_equal(got.nics[0].netdev, "eth0");
+	assert_int_equal(got.nics[0].netns, 7);
+	assert_true(got.how & FT_HOW(address));
+	assert_false(got.how & FT_HOW(route));
+	feed_synack("10.0.1.1", "10.0.0.2");
+	assert_string_equal(got.nics[0].netdev, "eth1");
+	/* nobody's address, and one that stays inside */
+	feed_synack("10.0.2.1", "10.0.0.2");
+	assert_no_nic();
+	feed_synack("10.0.0.1", "10.0.1.1");
+	assert_no_nic();
+	feed_synack("10.0.0.1", "10.0.0.1");
+	assert_no_nic();
+}
+
+static void test_nic_by_address_of_several(void **state)
+{
+	(void)state;
+	feed_proc(10, 7, 0);
+	feed_addr(7, 2, "eth0", "10.0.0.1");
+	feed_addr(7, 3, "eth1", "10.0.0.1");
+	feed_synack("10.0.0.1", "10.0.0.2");
+	assert_no_nic();
+	/* it was moved, not added */
+	feed_addr(7, 2, "eth0", NULL);
+	feed_synack("10.0.0.1", "10.0.0.2");
+	assert_int_equal(got.nnics, 1);
+	assert_string_equal(got.nics[0].netdev, "eth1");
+}
+
+/* A route is better: the answer may leave by another interface than it came in. */
+static void test_nic_by_route_first(void **state)
+{
+	(void)state;
+	feed_proc(10, 7, 0);
+	feed_addr(7, 3, "eth1", "10.0.0.1");
+	feed_retransmit(10, 0);
+	assert_string_equal(got.nics[0].netdev, "eth0");
+	assert_true(got.how & FT_HOW(route));
+	assert_false(got.how & FT_HOW(address));
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		T(test_one_file),	 T(test_several_files), T(test_device_number),
-		T(test_visible_devices), T(test_partial_files), T(test_nic),
-		T(test_links),		 T(test_nvml),		T(test_nvml_several),
+		T(test_one_file),
+		T(test_several_files),
+		T(test_device_number),
+		T(test_visible_devices),
+		T(test_partial_files),
+		T(test_nic),
+		T(test_links),
+		T(test_nvml),
+		T(test_nvml_several),
 		T(test_nvml_no_hint),
+		T(test_nic_by_address),
+		T(test_nic_by_address_of_several),
+		T(test_nic_by_route_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

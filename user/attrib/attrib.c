@@ -204,13 +204,14 @@ static void netns_fill(struct ft_attrib *a, uint32_t netns, const struct ft_hdr 
 	out->shared |= (!by_route || a->places[ev->kind].saddr) && out->nranks > 1;
 }
 
-static void nics_fill(struct ft_attrib *a, const struct ft_hdr *ev, struct proc *p,
-		      struct ft_attr *out)
+/* t: the connection, NULL where it is not known. */
+static void nics_fill(struct ft_attrib *a, const struct ft_hdr *ev, const struct tuple *t,
+		      struct proc *p, struct ft_attr *out)
 {
 	const struct places *pl = &a->places[ev->kind];
 	uint64_t netns = 0, ifindex = 0;
 	char ifname[17] = "";
-	bool route = pl->saddr && ev->kind != FT_KIND_net_drop;
+	bool route = pl->saddr && ev->kind != FT_KIND_net_drop, known;
 	const char *name;
 	size_t len;
 
@@ -223,10 +224,13 @@ static void nics_fill(struct ft_attrib *a, const struct ft_hdr *ev, struct proc 
 	if (!ft_field_get(pl->ifindex, ev, &ifindex))
 		ifindex = 0;
 	nic_fill(a, netns, ifindex, ifname, out);
+	known = out->nnics;
+	if (!known && route && t)
+		nic_fill_by_addr(a, t, out);
 	if (!out->nnics)
 		return;
-	out->how |= route ? FT_HOW(route) : FT_HOW(ifname);
-	if (route && p)
+	out->how |= !known ? FT_HOW(address) : route ? FT_HOW(route) : FT_HOW(ifname);
+	if (known && route && p)
 		own_nic_learn(p, netns, ifindex, ifname);
 }
 
@@ -279,7 +283,7 @@ void ft_attrib_event(struct ft_attrib *a, const struct ft_hdr *ev, struct ft_att
 		p = proc_find(a, ev->pid, ev->start_ns);
 	else if (have_tuple)
 		p = owner_by_tuple(a, ev, &t, out);
-	nics_fill(a, ev, p, out);
+	nics_fill(a, ev, have_tuple ? &t : NULL, p, out);
 	if (p)
 		proc_fill(a, p, ev, out);
 	else if (!ev->pid && pl->netns && ev->kind < FT_KIND_inv_proc &&

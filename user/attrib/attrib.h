@@ -13,7 +13,7 @@ struct ft_attrib;
 /* Bits of `how` that attribution adds. The others come with the record, from its source. */
 #define FT_ATTRIB_HOW                                                                              \
 	(FT_HOW(comm_init) | FT_HOW(env) | FT_HOW(bus_id) | FT_HOW(nvml) | FT_HOW(dev_files) |     \
-	 FT_HOW(cuda_device) | FT_HOW(route) | FT_HOW(ifname))
+	 FT_HOW(cuda_device) | FT_HOW(route) | FT_HOW(ifname) | FT_HOW(address))
 
 int ft_attrib_new(struct ft_attrib **out);
 void ft_attrib_free(struct ft_attrib *a);

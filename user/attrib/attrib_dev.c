@@ -38,6 +38,21 @@ unfit:
 	return NULL;
 }
 
+static void addrs_copy(struct netdev *d, const struct ft_ev_inv_netdev *e)
+{
+	const char *s = (const char *)e + e->addrs.off;
+
+	d->naddrs = 0;
+	for (size_t i = 0, n; i < e->addrs.len && d->naddrs < NETDEV_ADDRS; i += n + 1) {
+		char text[64];
+
+		n = strnlen(s + i, e->addrs.len - i);
+		ft_fmt(text, "%.*s", (int)n, s + i);
+		text[strcspn(text, "/")] = 0; /* with its prefix length or without */
+		d->naddrs += !ft_ip_parse(text, d->addrs[d->naddrs]);
+	}
+}
+
 void netdev_inventory(struct ft_attrib *a, const struct ft_hdr *ev)
 {
 	const struct ft_ev_inv_netdev *e = (const void *)ev;
@@ -50,6 +65,7 @@ void netdev_inventory(struct ft_attrib *a, const struct ft_hdr *ev)
 	ft_fmt(d->nic.netdev, "%.*s", (int)sizeof(e->ifname), e->ifname);
 	ft_str_copy(ev, e->ibdev, d->nic.ibdev, sizeof(d->nic.ibdev));
 	ft_str_copy(ev, e->bdf, d->nic.bdf, sizeof(d->nic.bdf));
+	addrs_copy(d, e);
 }
 
 void netdev_free_all(struct ft_attrib *a)
@@ -82,6 +98,35 @@ void nic_fill(struct ft_attrib *a, uint32_t netns, uint32_t ifindex, const char 
 		if (!memcmp(&out->nics[i], n, sizeof(*n)))
 			return;
 	out->nnics++;
+}
+
+static bool carries(const struct netdev *d, uint32_t netns, const uint8_t ip[16])
+{
+	for (int i = 0; i < d->naddrs && d->key.netns == netns; i++)
+		if (!memcmp(d->addrs[i], ip, 16))
+			return true;
+	return false;
+}
+
+/*
+ * Nothing where several carry it, which the route would have told apart, or where the remote address
+ * is of this namespace, too: what goes from here to here crosses none of the NICs.
+ */
+void nic_fill_by_addr(struct ft_attrib *a, const struct tuple *t, struct ft_attr *out)
+{
+	const struct netdev *only = NULL;
+	int n = 0;
+
+	for (struct netdev *d = a->netdevs; d; d = d->hh.next) {
+		if (carries(d, t->netns, t->dst.ip))
+			return;
+		if (!carries(d, t->netns, t->src.ip))
+			continue;
+		only = d;
+		n++;
+	}
+	if (n == 1)
+		nic_fill(a, t->netns, only->key.ifindex, only->nic.netdev, out);
 }
 
 void own_nic_learn(struct proc *p, uint32_t netns, uint32_t ifindex, const char *ifname)

@@ -9,15 +9,16 @@
 
 #include "attrib/attrib.h"
 
-#define PROCS_MAX   65536
-#define EXITED_MAX  4096 /* ended processes that are remembered, for late events */
-#define COMMS_MAX   256	 /* of one process */
-#define FLOWS_MAX   65536
-#define NETDEVS_MAX 4096
-#define GPUS_MAX    64
-#define USES_MAX    1024 /* of GPUs, by processes that are not known yet */
-#define LINKS_MAX   1024
-#define OWN_NICS    4 /* NICs remembered of a process's sockets */
+#define PROCS_MAX    65536
+#define EXITED_MAX   4096 /* ended processes that are remembered, for late events */
+#define COMMS_MAX    256  /* of one process */
+#define FLOWS_MAX    65536
+#define NETDEVS_MAX  4096
+#define GPUS_MAX     64
+#define USES_MAX     1024 /* of GPUs, by processes that are not known yet */
+#define LINKS_MAX    1024
+#define OWN_NICS     4 /* NICs remembered of a process's sockets */
+#define NETDEV_ADDRS 8 /* as many as inv.netdev tells */
 
 /* /proc gives start times in ticks of 10 ms. */
 #define START_SLACK_NS (10 * NSEC_PER_MSEC)
@@ -75,6 +76,8 @@ struct netdev {
 		uint32_t netns, ifindex;
 	} key;
 	struct ft_attr_nic nic;
+	uint8_t addrs[NETDEV_ADDRS][16];
+	int naddrs;
 };
 
 struct gpu {
@@ -94,6 +97,11 @@ struct endpoint {
 	uint8_t ip[16];
 	uint16_t port;
 } __attribute__((packed));
+
+struct tuple {
+	struct endpoint src, dst;
+	uint32_t netns;
+};
 
 struct end {
 	uint32_t pid, netns;
@@ -159,16 +167,14 @@ void pci_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
 void netdev_free_all(struct ft_attrib *a);
 void nic_fill(struct ft_attrib *a, uint32_t netns, uint32_t ifindex, const char *ifname,
 	      struct ft_attr *out);
+/* The one that carries the local address of a connection. */
+void nic_fill_by_addr(struct ft_attrib *a, const struct tuple *t, struct ft_attr *out);
 /* whole: of the process itself, to which all of its GPUs belong. */
 void gpus_fill(struct ft_attrib *a, struct proc *p, int device, bool whole, struct ft_attr *out);
 void links_fill(const struct ft_attrib *a, struct ft_attr *out);
 void own_nic_learn(struct proc *p, uint32_t netns, uint32_t ifindex, const char *ifname);
 
 /* attrib_flow.c */
-struct tuple {
-	struct endpoint src, dst;
-	uint32_t netns;
-};
 bool tuple_of(const struct ft_attrib *a, const struct ft_hdr *ev, struct tuple *t);
 void flow_learn(struct ft_attrib *a, const struct ft_hdr *ev);
 /* Owner of one end of the packet's connection, NULL when unknown or ambiguous. */

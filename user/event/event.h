@@ -95,6 +95,9 @@ bool ft_str_is(const struct ft_hdr *ev, struct ft_str s, const char *text);
 /* Copy with termination, cut at size; returns dst ("" when unknown). */
 char *ft_str_copy(const struct ft_hdr *ev, struct ft_str s, char *dst, size_t size);
 
+/* An address of either family as records have it, IPv4 mapped into IPv6; -EBADMSG. */
+int ft_ip_parse(const char *text, uint8_t out[16]);
+
 /* Builder: ft_rec_new() fills every field with its unknown value. */
 struct ft_rec {
 	union {

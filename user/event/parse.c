@@ -101,17 +101,21 @@ static int set_text(struct ft_rec *r, const struct ft_field *f, const json_t *j)
 	return 0;
 }
 
+int ft_ip_parse(const char *text, uint8_t out[16])
+{
+	uint8_t ip[16] = { [10] = 0xff, [11] = 0xff };
+
+	if (inet_pton(AF_INET, text, ip + 12) != 1 && inet_pton(AF_INET6, text, ip) != 1)
+		return -EBADMSG;
+	memcpy(out, ip, sizeof(ip));
+	return 0;
+}
+
 static int set_addr(struct ft_rec *r, const struct ft_field *f, const json_t *j)
 {
 	const char *s = json_string_value(j);
-	uint8_t ip[16] = { [10] = 0xff, [11] = 0xff };
 
-	if (!s)
-		return -EBADMSG;
-	if (inet_pton(AF_INET, s, ip + 12) != 1 && inet_pton(AF_INET6, s, ip) != 1)
-		return -EBADMSG;
-	memcpy(r->buf + f->off, ip, sizeof(ip));
-	return 0;
+	return s ? ft_ip_parse(s, (uint8_t *)r->buf + f->off) : -EBADMSG;
 }
 
 static int value_of_text(const struct ft_field *f, const char *s, uint64_t *out)
