@@ -293,7 +293,24 @@ static __always_inline void seed_record(struct sock *sk, const struct ft_owner *
 		count_lost(FT_KIND_inv_sock);
 }
 
-/* The owner is the oldest process that holds the socket; younger ones inherited it by fork. */
+/* Generations between who opened a socket and who holds it that are looked for. */
+#define FORKS_MAX 8
+
+/* Whether the owner forked the task, or a fork of it did. */
+static __always_inline bool owner_forked(const struct ft_owner *o, struct task_struct *task)
+{
+	for (int i = 0; i < FORKS_MAX; i++) {
+		task = BPF_CORE_READ(task, real_parent);
+		if ((__u32)BPF_CORE_READ(task, tgid) == o->pid)
+			return BPF_CORE_READ(task, group_leader, start_boottime) == o->start_ns;
+	}
+	return false;
+}
+
+/*
+ * The owner is the oldest process that holds the socket; younger ones inherited it by fork. One that
+ * it did not fork, a sibling, had it from a parent that has gone: then either may be meant.
+ */
 static __always_inline bool owner_claim(struct ft_owner *o, struct task_struct *task, bool fresh)
 {
 	__u32 tgid = BPF_CORE_READ(task, tgid);
@@ -310,6 +327,8 @@ static __always_inline bool owner_claim(struct ft_owner *o, struct task_struct *
 		return true;
 	}
 	o->how |= FT_HOW(inherited);
+	if (!owner_forked(o, task))
+		o->flags |= FT_REC_SHARED;
 	return false;
 }
 

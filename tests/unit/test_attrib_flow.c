@@ -213,6 +213,101 @@ static void test_closed_makes_room(void **state)
 	assert_int_equal(ft_attrib_unfit(A), 0);
 }
 
+/* --- sockets that several processes have --- */
+
+/* A fork by a process that shows itself at the time ts. */
+static void fork_at(uint64_t ts, uint32_t pid, uint32_t ppid)
+{
+	struct ft_rec r;
+	struct ft_ev_proc_start *e = ft_rec_new(&r, FT_KIND_proc_start, ts);
+
+	head(&r, pid, "trainer");
+	e->ppid = ppid;
+	e->exec = 0;
+	feed(&r);
+}
+
+static void retransmit_at(uint64_t ts, uint32_t pid, uint16_t sport, uint32_t how)
+{
+	struct ft_rec r;
+	struct ft_ev_tcp_retransmit *e = ft_rec_new(&r, FT_KIND_tcp_retransmit, ts);
+
+	head(&r, pid, "trainer");
+	r.h.how = how;
+	e->segs = 1;
+	set_socket(&r, "10.0.0.1", sport, "10.0.0.2", 200, 7, "eth0");
+	feed(&r);
+}
+
+/* A process that is no rank: who forked from it may be meant as well. */
+static void test_heir_of_nobody(void **state)
+{
+	(void)state;
+	feed_proc(10, 7, -1);
+	retransmit_at(5, 10, 100, 0);
+	fork_at(6, 20, 10);
+	retransmit_at(7, 10, 100, 0);
+	assert_true(got.how & FT_HOW(inherited));
+	assert_true(got.shared);
+	/* opened later: the fork never had it */
+	retransmit_at(8, 10, 101, 0);
+	retransmit_at(9, 10, 101, 0);
+	assert_false(got.how & FT_HOW(inherited));
+	assert_false(got.shared);
+	/* and once it has ended, or executes something, nobody else has it */
+	feed_exit(20, 0, 0);
+	retransmit_at(10, 10, 100, 0);
+	assert_false(got.how & FT_HOW(inherited));
+	fork_at(11, 21, 10);
+	feed_start(21, 10, true);
+	retransmit_at(12, 10, 100, 0);
+	assert_false(got.how & FT_HOW(inherited));
+}
+
+/* 16 data loaders work for their rank: nothing is in doubt. */
+static void test_heirs_of_rank(void **state)
+{
+	(void)state;
+	feed_proc(10, 7, 3);
+	retransmit_at(5, 10, 100, 0);
+	for (uint32_t i = 0; i < 16; i++)
+		fork_at(6, 20 + i, 10);
+	for (int told = 0; told < 2; told++) {
+		retransmit_at(7, 10, 100, told ? FT_HOW(iterator) | FT_HOW(inherited) : 0);
+		assert_true(got.how & FT_HOW(inherited));
+		assert_int_equal(got.nranks, 1);
+		assert_int_equal(got.ranks[0].global_rank, 3);
+		assert_false(got.shared);
+	}
+	/* What a rank executes has its environment, and is not a second one. */
+	feed_start(60, 10, true);
+	feed_proc(60, 7, 3);
+	retransmit_at(8, 10, 100, FT_HOW(iterator) | FT_HOW(inherited));
+	assert_int_equal(got.nranks, 1);
+	assert_false(got.shared);
+}
+
+/* Ranks that were forked after the socket was opened share it. */
+static void test_heirs_are_ranks(void **state)
+{
+	(void)state;
+	feed_proc(10, 7, -1);
+	retransmit_at(5, 10, 100, 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		fork_at(6, 20 + i, 10);
+		feed_comm(20 + i, 13, 0x1000, i, 2, -1);
+	}
+	fork_at(6, 30, 21); /* a data loader of one of them */
+	retransmit_at(7, 10, 100, 0);
+	assert_int_equal(got.nranks, 2);
+	assert_true(got.shared);
+	assert_true(got.how & FT_HOW(inherited));
+	/* A socket that one of them opened is its own. */
+	retransmit_at(8, 20, 101, 0);
+	assert_int_equal(got.nranks, 1);
+	assert_false(got.shared);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -226,6 +321,9 @@ int main(void)
 		T(test_ambiguous),
 		T(test_drop_of_several),
 		T(test_closed_makes_room),
+		T(test_heir_of_nobody),
+		T(test_heirs_of_rank),
+		T(test_heirs_are_ranks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

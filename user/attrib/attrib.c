@@ -267,12 +267,25 @@ static void peers_fill(struct ft_attrib *a, const struct tuple *t, const struct 
 	memcpy(out->peers, tmp.ranks, sizeof(out->peers));
 }
 
+static void owners_fill(struct ft_attrib *a, const struct ft_hdr *ev, const struct tuple *t,
+			struct proc *p, struct ft_attr *out)
+{
+	const struct ft_field *nf = a->places[ev->kind].netns;
+	bool others = !p && !ev->pid;
+	uint64_t netns;
+
+	if (p) {
+		proc_fill(a, p, ev, out);
+		heirs_fill(a, p, ev, t, out);
+	}
+	if (others && nf && ev->kind < FT_KIND_inv_proc && ft_field_get(nf, ev, &netns))
+		netns_fill(a, netns, ev, out);
+}
+
 void ft_attrib_event(struct ft_attrib *a, const struct ft_hdr *ev, struct ft_attr *out)
 {
-	const struct places *pl = &a->places[ev->kind];
 	struct proc *p = NULL;
 	struct tuple t;
-	uint64_t netns;
 	bool have_tuple = tuple_of(a, ev, &t);
 
 	for (size_t i = 0; i < ARRAY_SIZE(learners); i++)
@@ -284,11 +297,7 @@ void ft_attrib_event(struct ft_attrib *a, const struct ft_hdr *ev, struct ft_att
 	else if (have_tuple)
 		p = owner_by_tuple(a, ev, &t, out);
 	nics_fill(a, ev, have_tuple ? &t : NULL, p, out);
-	if (p)
-		proc_fill(a, p, ev, out);
-	else if (!ev->pid && pl->netns && ev->kind < FT_KIND_inv_proc &&
-		 ft_field_get(pl->netns, ev, &netns))
-		netns_fill(a, netns, ev, out);
+	owners_fill(a, ev, have_tuple ? &t : NULL, p, out);
 	if (p && have_tuple)
 		peers_fill(a, &t, p, out);
 	links_fill(a, out);

@@ -119,7 +119,7 @@ void flow_learn(struct ft_attrib *a, const struct ft_hdr *ev)
 	struct tuple t;
 	struct flow *f;
 	struct end *e;
-	bool swap;
+	bool swap, same;
 
 	if (!ev->pid || !tuple_of(a, ev, &t))
 		return;
@@ -134,9 +134,11 @@ void flow_learn(struct ft_attrib *a, const struct ft_hdr *ev)
 		e->ambiguous = true;
 		return;
 	}
+	same = e->pid == ev->pid && !e->closed && proc_same_start(e->start_ns, ev->start_ns);
 	*e = (struct end){
 		.pid = ev->pid,
 		.start_ns = ev->start_ns,
+		.since_ns = same ? e->since_ns : ev->ts_ns,
 		.netns = t.netns,
 		.closed = is_closing(ev),
 		.ambiguous = e->ambiguous && !e->closed,
@@ -152,4 +154,13 @@ struct proc *flow_owner(struct ft_attrib *a, const struct tuple *t, bool dst)
 	if (!e || !e->pid || e->ambiguous)
 		return NULL;
 	return proc_find(a, e->pid, e->start_ns);
+}
+
+uint64_t flow_since(const struct ft_attrib *a, const struct tuple *t, const struct proc *p)
+{
+	bool swap;
+	const struct flow *f = flow_find(a, t, &swap);
+	const struct end *e = f ? &f->end[swap] : NULL;
+
+	return e && e->pid == p->pid && !e->ambiguous ? e->since_ns : 0;
 }

@@ -206,6 +206,7 @@ static void forget_image(struct proc *p)
 	comms_free(p);
 	p->helper = false;
 	p->rank_pid = 0;
+	p->forked_ns = 0;
 	p->nccl = -1;
 	p->env_rank = p->env_world = p->env_local_rank = -1;
 	p->ngpus = 0;
@@ -235,9 +236,12 @@ void proc_started(struct ft_attrib *a, const struct ft_hdr *ev)
 		forget_image(p);
 		ft_str_copy(ev, e->exe, p->exe, sizeof(p->exe));
 	} else if (p != old || !old) {
+		p->forked_ns = ev->ts_ns;
 		parent = proc_find(a, p->ppid, 0);
-		if (parent)
-			inherit(p, parent);
+		if (!parent)
+			return;
+		inherit(p, parent);
+		parent->forks++;
 	}
 }
 

@@ -53,7 +53,9 @@ struct proc {
 	bool helper, exited;
 	int nccl;
 	int env_rank, env_world, env_local_rank;
-	uint32_t rank_pid; /* of a helper: the rank that forked it */
+	uint32_t rank_pid;  /* of a helper: the rank that forked it */
+	uint64_t forked_ns; /* 0: not seen, or it has executed something since */
+	uint32_t forks;	    /* that were seen */
 	struct comm *comms;
 	int ncomms;
 	struct ident idents[FT_ATTR_MAX];
@@ -106,6 +108,7 @@ struct tuple {
 struct end {
 	uint32_t pid, netns;
 	uint64_t start_ns;
+	uint64_t since_ns; /* the process has it, as far as was seen */
 	bool closed;
 	bool ambiguous; /* two processes claim it: equal addresses in two namespaces */
 };
@@ -179,6 +182,13 @@ bool tuple_of(const struct ft_attrib *a, const struct ft_hdr *ev, struct tuple *
 void flow_learn(struct ft_attrib *a, const struct ft_hdr *ev);
 /* Owner of one end of the packet's connection, NULL when unknown or ambiguous. */
 struct proc *flow_owner(struct ft_attrib *a, const struct tuple *t, bool dst);
+/* Since when the process has the connection's source end, 0 unknown. */
+uint64_t flow_since(const struct ft_attrib *a, const struct tuple *t, const struct proc *p);
 void flow_free_all(struct ft_attrib *a);
+
+/* attrib_share.c */
+/* Processes that inherited the event's socket from its owner; t NULL: the connection is not known. */
+void heirs_fill(struct ft_attrib *a, struct proc *p, const struct ft_hdr *ev, const struct tuple *t,
+		struct ft_attr *out);
 
 #endif
