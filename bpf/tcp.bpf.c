@@ -41,7 +41,37 @@ static __always_inline struct ft_owner *owner_current(struct sock *sk)
 	return o;
 }
 
-static __always_inline void tuple_add(struct sock *sk, const struct ft_owner *o, bool listener)
+/*
+ * A port that several sockets listen at (SO_REUSEPORT, or each at an address of its own) has one
+ * entry: it names the first, and says so when another process has one, too. again: the socket is in
+ * it already, by another owner.
+ */
+static __always_inline void tuple_listen(const struct ft_tuple *t, struct ft_owner *new, bool again)
+{
+	struct ft_owner *old;
+
+	new->flags = 0;
+	new->sockets = 1;
+	if (!bpf_map_update_elem(&ft_tuples, t, new, BPF_NOEXIST))
+		return;
+	old = bpf_map_lookup_elem(&ft_tuples, t);
+	if (!old) {
+		count_map_full(FT_KIND_tcp_state);
+		return;
+	}
+	/* The end of a UDP socket shows nowhere, only that of its process. */
+	if ((again && old->sockets == 1) || (t->proto == IPPROTO_UDP && !proc_of(old->pid))) {
+		bpf_map_update_elem(&ft_tuples, t, new, BPF_EXIST);
+		return;
+	}
+	if (!again)
+		__sync_fetch_and_add(&old->sockets, 1);
+	if (old->pid != new->pid)
+		old->flags = FT_REC_SHARED;
+}
+
+static __always_inline void tuple_add(struct sock *sk, const struct ft_owner *o, bool listener,
+				      bool again)
 {
 	struct ft_tuple t;
 	struct ft_owner copy = *o;
@@ -49,20 +79,37 @@ static __always_inline void tuple_add(struct sock *sk, const struct ft_owner *o,
 	if (!sk_full_tuple(sk, &t))
 		return;
 	t.proto = sk->sk_protocol;
-	if (listener)
+	if (listener) {
 		tuple_to_listener(&t);
-	if (bpf_map_update_elem(&ft_tuples, &t, &copy, BPF_ANY))
+		tuple_listen(&t, &copy, again);
+	} else if (bpf_map_update_elem(&ft_tuples, &t, &copy, BPF_ANY)) {
 		count_map_full(FT_KIND_tcp_state);
+	}
 }
 
-static __always_inline void tuple_del(struct sock *sk, bool listener)
+/* One listener fewer; when the last one is the named process's, nothing is in doubt any more. */
+static __always_inline bool tuple_unlisten(const struct ft_tuple *t, const struct ft_owner *o)
+{
+	struct ft_owner *e = bpf_map_lookup_elem(&ft_tuples, t);
+
+	if (!e || e->sockets <= 1)
+		return false;
+	if (__sync_fetch_and_add(&e->sockets, -1) == 2 && e->pid != o->pid)
+		e->flags = 0;
+	return true;
+}
+
+static __always_inline void tuple_del(struct sock *sk, const struct ft_owner *o, bool listener)
 {
 	struct ft_tuple t;
 
 	if (!sk_full_tuple(sk, &t))
 		return;
-	if (listener)
+	if (listener) {
 		tuple_to_listener(&t);
+		if (tuple_unlisten(&t, o))
+			return;
+	}
 	bpf_map_delete_elem(&ft_tuples, &t);
 }
 
@@ -183,9 +230,9 @@ int BPF_PROG(tcp_set_state, struct sock *sk, int from, int to)
 	if (to == TCP_CLOSE && from != TCP_SYN_RECV && from != TCP_LISTEN)
 		retransmit_rest(sk, o);
 	if (to == TCP_ESTABLISHED || to == TCP_LISTEN)
-		tuple_add(sk, o, to == TCP_LISTEN);
+		tuple_add(sk, o, to == TCP_LISTEN, false);
 	else if (to == TCP_CLOSE)
-		tuple_del(sk, from == TCP_LISTEN);
+		tuple_del(sk, o, from == TCP_LISTEN);
 	if (ready)
 		state_record(sk, o, from, to);
 	return 0;
@@ -362,7 +409,7 @@ int sock_iter(struct bpf_iter__task_file *ctx)
 	if (!owner_claim(o, task, fresh))
 		return 0;
 	if (sk->sk_protocol == IPPROTO_UDP && sk->sk_type == SOCK_DGRAM)
-		tuple_add(sk, o, true); /* by its port alone: most are not connected */
+		tuple_add(sk, o, true, !fresh); /* by its port alone: most are not connected */
 	if (sk->sk_protocol != IPPROTO_TCP || sk->sk_type != SOCK_STREAM)
 		return 0;
 	if (fresh)
@@ -370,7 +417,7 @@ int sock_iter(struct bpf_iter__task_file *ctx)
 	state = BPF_CORE_READ(sk, __sk_common.skc_state);
 	if (state == TCP_CLOSE)
 		return 0;
-	tuple_add(sk, o, state == TCP_LISTEN);
+	tuple_add(sk, o, state == TCP_LISTEN, !fresh);
 	seed_record(sk, o);
 	return 0;
 }

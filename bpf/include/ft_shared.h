@@ -60,8 +60,11 @@ struct ft_owner {
 	__u64 start_ns;
 	__u32 pid;
 	__u32 how;
-	__u32 flags;   /* FT_REC_SHARED */
-	__u32 retrans; /* the socket's total_retrans when last seen */
+	__u32 flags; /* FT_REC_SHARED */
+	union {
+		__u32 retrans; /* of a socket: its total_retrans when last seen */
+		__u32 sockets; /* of a listener's tuple: how many of them have it */
+	};
 	char task[16];
 };
 

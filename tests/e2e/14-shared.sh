@@ -3,7 +3,7 @@
 # shellcheck disable=SC2317 # some functions are called by wait_until
 # A socket that several processes hold: its owner is who opened it, `how` says that it was
 # inherited, and `shared` that another than the owner may have used it. What a rank forks counts
-# as the rank: its data loaders put nothing in doubt.
+# as the rank: its data loaders put nothing in doubt. A port that two listeners have is of neither.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -105,6 +105,78 @@ run()
 	check_shared "$name" $OPENER
 }
 
+# --- two processes that listen at one port ---
+
+cat >"$FT_TMP/listen.py" <<'END'
+import os, socket, sys, time
+
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+s.bind(("0.0.0.0", 7100))
+s.listen()
+time.sleep(60)
+END
+
+listener_start()
+{
+	ip netns exec "$(ns_rank 2 1)" python3 "$FT_TMP/listen.py" "$FT_TMP/$1" &
+	LISTENER[$1]=$!
+	own_process $!
+}
+
+listeners()
+{
+	[[ $(ns "$(ns_rank 2 1)" ss -Hltn sport = 7100 | wc -l) -eq $1 ]]
+}
+
+knock()
+{
+	ns "$(ns_rank 2 0)" timeout 0.5 bash -c 'exec 3<>/dev/tcp/10.99.2.2/7100' 2>/dev/null || :
+}
+
+# What a dropped SYN is said to be of, since the last call.
+knocked()
+{
+	local seen=${SEEN-0}
+
+	knock
+	wait_until 5 trace_has port ".kind == \"net.drop\" and .data.dport == 7100
+		and (.ts_ns | tonumber) > $seen" || :
+	trace_jq port "map(select(.kind == \"net.drop\" and .data.dport == 7100
+		and (.ts_ns | tonumber) > $seen)) | map([.pid, .shared]) | unique | tojson"
+}
+
+seen()
+{
+	SEEN=$(trace_jq port 'map(select(.kind == "net.drop") | .ts_ns | tonumber) | max')
+}
+
+# The first was listening at the attach, the second comes later and goes again.
+one_port()
+{
+	declare -gA LISTENER=()
+
+	net_star 2 2
+	listener_start first
+	listener_start second
+	touch "$FT_TMP/first"
+	ok "port: one listens" wait_until 10 listeners 1
+	trace_start port -p "${LISTENER[first]},${LISTENER[second]}"
+	net_loss 2 1 100 in "tcp dport 7100"
+	is "$(knocked)" "[[${LISTENER[first]},false]]" "port: what is for it is its own"
+	touch "$FT_TMP/second"
+	ok "port: two listen" wait_until 10 listeners 2
+	seen
+	is "$(knocked)" "[[${LISTENER[first]},true]]" "port: then it may be of either"
+	kill "${LISTENER[second]}"
+	ok "port: the second has gone" wait_until 10 listeners 1
+	seen
+	is "$(knocked)" "[[${LISTENER[first]},false]]" "port: and is the first one's again"
+	trace_stop port
+}
+
 net_star 0 2
 ip netns exec "$(ns_rank 0 1)" python3 "$FT_TMP/sink.py" &
 own_process $!
@@ -117,6 +189,7 @@ ok "the other end listens" wait_until 10 sink_listens
 run early wait before
 run late wait after
 run orphan exit before
+one_port
 
 # Four ranks with 4 data loaders each, and 1 % loss at one of them.
 net_star 1 4

@@ -308,6 +308,32 @@ static void test_heirs_are_ranks(void **state)
 	assert_false(got.shared);
 }
 
+/* A port with several listeners: the one that is named, and the others of the namespace. */
+static void test_drop_of_shared_port(void **state)
+{
+	struct ft_rec r;
+
+	(void)state;
+	feed_proc(10, 7, 1);
+	feed_proc(11, 7, 2);
+	feed_proc(20, 8, 3);
+	drop(&r, true, 7);
+	head(&r, 10, "trainer");
+	r.h.how = FT_HOW(tuple);
+	feed(&r);
+	assert_int_equal(got.nranks, 1);
+	assert_false(got.shared);
+	r.h.flags = FT_REC_SHARED;
+	feed(&r);
+	assert_int_equal(got.nranks, 2);
+	assert_true(got.shared);
+	/* of a socket that siblings inherited: which ones is not known */
+	r.h.how = FT_HOW(iterator) | FT_HOW(inherited);
+	feed(&r);
+	assert_int_equal(got.nranks, 1);
+	assert_true(got.shared);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -324,6 +350,7 @@ int main(void)
 		T(test_heir_of_nobody),
 		T(test_heirs_of_rank),
 		T(test_heirs_are_ranks),
+		T(test_drop_of_shared_port),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,18 +180,19 @@ static bool uses_nic(const struct proc *p, const struct ft_attr_nic *nic)
 }
 
 /*
- * An event of an interface that names no process: the ranks whose sockets go through it all have
- * to do with it; where no socket is known, it may be any of the ranks in its namespace.
+ * An event of an interface that names no process, or only one of several: the ranks whose sockets
+ * go through it all have to do with it; where no socket is known, it may be any of the ranks in its
+ * namespace. named: whose ranks are listed already, may be NULL.
  */
 static void netns_fill(struct ft_attrib *a, uint32_t netns, const struct ft_hdr *ev,
-		       struct ft_attr *out)
+		       const struct proc *named, struct ft_attr *out)
 {
 	bool by_route = false;
 
 	for (struct proc *p = a->procs; p && out->nnics; p = p->hh.next)
 		by_route |= !p->exited && !p->helper && uses_nic(p, &out->nics[0]);
 	for (struct proc *p = a->procs; p; p = p->hh.next) {
-		if (p->exited || p->helper || p->netns != netns)
+		if (p == named || p->exited || p->helper || p->netns != netns)
 			continue;
 		if (by_route && !uses_nic(p, &out->nics[0]))
 			continue;
@@ -271,7 +272,8 @@ static void owners_fill(struct ft_attrib *a, const struct ft_hdr *ev, const stru
 			struct proc *p, struct ft_attr *out)
 {
 	const struct ft_field *nf = a->places[ev->kind].netns;
-	bool others = !p && !ev->pid;
+	/* A port with several listeners: any of the namespace. */
+	bool others = p ? ev->flags & FT_REC_SHARED && ev->how & FT_HOW(tuple) : !ev->pid;
 	uint64_t netns;
 
 	if (p) {
@@ -279,7 +281,7 @@ static void owners_fill(struct ft_attrib *a, const struct ft_hdr *ev, const stru
 		heirs_fill(a, p, ev, t, out);
 	}
 	if (others && nf && ev->kind < FT_KIND_inv_proc && ft_field_get(nf, ev, &netns))
-		netns_fill(a, netns, ev, out);
+		netns_fill(a, netns, ev, p, out);
 }
 
 void ft_attrib_event(struct ft_attrib *a, const struct ft_hdr *ev, struct ft_attr *out)
