@@ -52,15 +52,20 @@ static int enum_values(const struct btf *btf, const char *name, const struct btf
 	return btf_vlen(t);
 }
 
+static int tracepoint_id(const struct btf *btf, const char *tp)
+{
+	char name[128];
+
+	ft_fmt(name, "btf_trace_%s", tp);
+	return btf__find_by_name_kind(btf, name, BTF_KIND_TYPEDEF);
+}
+
 /* Arguments of a tracepoint, 0 when this kernel has none of that name. */
 static int tracepoint_args(const struct btf *btf, const char *tp)
 {
-	char name[128];
 	const struct btf_type *t;
-	int id;
+	int id = tracepoint_id(btf, tp);
 
-	ft_fmt(name, "btf_trace_%s", tp);
-	id = btf__find_by_name_kind(btf, name, BTF_KIND_TYPEDEF);
 	if (id <= 0)
 		return 0;
 	t = btf__type_by_id(btf, btf__type_by_id(btf, id)->type);
@@ -69,17 +74,20 @@ static int tracepoint_args(const struct btf *btf, const char *tp)
 	return t && btf_is_func_proto(t) ? btf_vlen(t) - 1 : 0;
 }
 
-bool ft_target_exists(const struct btf *btf, const char *attach)
+int ft_target_id(const struct btf *btf, const char *attach)
 {
 	char name[128];
+	int id;
 
-	if (!strncmp(attach, "tp_btf/", 7))
-		return tracepoint_args(btf, attach + 7) > 0;
-	if (!strncmp(attach, "iter/", 5)) {
+	if (!strncmp(attach, "tp_btf/", 7)) {
+		id = tracepoint_id(btf, attach + 7);
+	} else if (!strncmp(attach, "iter/", 5)) {
 		ft_fmt(name, "bpf_iter_%s", attach + 5);
-		return btf__find_by_name_kind(btf, name, BTF_KIND_FUNC) > 0;
+		id = btf__find_by_name_kind(btf, name, BTF_KIND_FUNC);
+	} else {
+		return 0;
 	}
-	return true;
+	return id > 0 ? id : -ENOENT;
 }
 
 static void drop_classes(const struct btf *btf, struct ft_cfg *cfg)

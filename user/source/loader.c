@@ -6,7 +6,10 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+#include <pthread.h>
+#include <sys/mman.h>
 
+#include "source/core_btf.h"
 #include "source/loader.h"
 #include "source/storm.h"
 #include "source/uprobe.h"
@@ -40,6 +43,10 @@ struct ft_bpf {
 	size_t nprobes, nlinks;
 	struct bpf_link **links; /* by row */
 	uint64_t *misses;	 /* by row */
+	int *handlers;		 /* by row, of libbpf; 0: none */
+	char core_path[32];	 /* what the objects are relocated against */
+	int core_fd;
+	pthread_mutex_t lock; /* of shared: objects are loaded side by side */
 	struct shared_map shared[MAX_SHARED];
 	size_t nshared;
 	struct ring_buffer *ring;
@@ -48,9 +55,12 @@ struct ft_bpf {
 	struct object objects[4];
 };
 
+#define NCCL 3 /* the last object */
+
 /* --- libbpf's messages: the last ones explain a failure --- */
 
-static char log_text[4096], log_prog[64];
+/* Of the object that this thread loads. */
+static _Thread_local char log_prog[64];
 
 static int log_line(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
@@ -66,7 +76,6 @@ static int log_line(enum libbpf_print_level level, const char *fmt, va_list ap)
 	if (q && (strstr(line, "load failed") || strstr(line, "failed to load")))
 		ft_fmt(log_prog, "%.*s", (int)(q - p - 6), p + 6);
 	ft_info("libbpf: %.*s", (int)strcspn(line, "\n"), line);
-	ft_strcpy(log_text, line, sizeof(log_text));
 	return 0;
 }
 
@@ -93,7 +102,7 @@ static const char *load_reason(int err)
 
 /* --- objects --- */
 
-static int share_maps(struct ft_bpf *b, struct bpf_object *obj, bool loaded)
+static int share_maps_locked(struct ft_bpf *b, struct bpf_object *obj, bool loaded)
 {
 	struct bpf_map *map;
 
@@ -120,6 +129,16 @@ static int share_maps(struct ft_bpf *b, struct bpf_object *obj, bool loaded)
 	return 0;
 }
 
+static int share_maps(struct ft_bpf *b, struct bpf_object *obj, bool loaded)
+{
+	int err;
+
+	pthread_mutex_lock(&b->lock);
+	err = share_maps_locked(b, obj, loaded);
+	pthread_mutex_unlock(&b->lock);
+	return err;
+}
+
 static int shared_fd(struct ft_bpf *b, const char *name)
 {
 	for (size_t i = 0; i < b->nshared; i++)
@@ -130,10 +149,12 @@ static int shared_fd(struct ft_bpf *b, const char *name)
 
 static int object_prepare(struct ft_bpf *b, struct object *o)
 {
+	DECLARE_LIBBPF_OPTS(bpf_object_open_opts, opts,
+			    .btf_custom_path = b->core_path[0] ? b->core_path : NULL);
 	struct bpf_map *map;
 	int err;
 
-	o->obj = bpf_object__open_mem(o->start, o->end - o->start, NULL);
+	o->obj = bpf_object__open_mem(o->start, o->end - o->start, &opts);
 	if (!o->obj)
 		return -errno;
 	map = bpf_object__find_map_by_name(o->obj, ".rodata.cfg");
@@ -189,18 +210,56 @@ static int object_load(struct ft_bpf *b, struct object *o)
 	}
 }
 
+static bool is_iter(const struct ft_probe *p)
+{
+	return !strncmp(p->attach, "iter/", 5);
+}
+
+/* `type` is the one of the target. */
+static int prepare_load(struct bpf_program *prog, struct bpf_prog_load_opts *opts, long type)
+{
+	opts->attach_btf_id = type;
+	return bpf_program__set_type(prog, BPF_PROG_TYPE_TRACING);
+}
+
+/*
+ * For each object with a program of type tracing libbpf parses the kernel's BTF (5 to 10 ms) to
+ * find the program's target, which is known here: until it is loaded a program has another type.
+ */
+static int target_handler(const struct ft_probe *p, int type)
+{
+	DECLARE_LIBBPF_OPTS(libbpf_prog_handler_opts, opts, .cookie = type,
+			    .prog_prepare_load_fn = prepare_load);
+
+	return libbpf_register_prog_handler(p->attach, BPF_PROG_TYPE_RAW_TRACEPOINT,
+					    is_iter(p) ? BPF_TRACE_ITER : BPF_TRACE_RAW_TP, &opts);
+}
+
 static void probes_resolve(struct ft_bpf *b, const struct btf *btf)
 {
 	char text[160];
 
+	b->handlers = calloc(b->nprobes, sizeof(*b->handlers));
 	for (size_t i = 0; i < b->nprobes; i++) {
 		struct ft_probe *p = &b->probes[i];
+		int type = ft_target_id(btf, p->attach);
 
-		if (ft_target_exists(btf, p->attach))
-			continue;
-		ft_fmt(text, "this kernel has no %s", strchr(p->attach, '/') + 1);
-		probe_off(p, -ENOENT, text);
+		if (type > 0 && b->handlers) {
+			b->handlers[i] = target_handler(p, type);
+		} else if (type < 0) {
+			ft_fmt(text, "this kernel has no %s", strchr(p->attach, '/') + 1);
+			probe_off(p, -ENOENT, text);
+		}
 	}
+}
+
+static void handlers_free(struct ft_bpf *b)
+{
+	for (size_t i = 0; b->handlers && i < b->nprobes; i++)
+		if (b->handlers[i] > 0)
+			libbpf_unregister_prog_handler(b->handlers[i]);
+	free(b->handlers);
+	b->handlers = NULL;
 }
 
 static void probe_attach(struct ft_bpf *b, size_t i)
@@ -210,7 +269,8 @@ static void probe_attach(struct ft_bpf *b, size_t i)
 
 	if (p->error || !prog || ft_uprobe_row(p))
 		return;
-	b->links[i] = bpf_program__attach(prog);
+	b->links[i] = is_iter(p) ? bpf_program__attach_iter(prog, NULL)
+				 : bpf_program__attach_trace(prog);
 	if (!b->links[i])
 		probe_off(p, -errno, errno == EPERM ? "attach not permitted" : strerror(errno));
 	else
@@ -316,18 +376,94 @@ static int ring_open(struct ft_bpf *b, int load_err)
 
 /* --- the whole --- */
 
-static int bpf_load_all(struct ft_bpf *b)
-{
-	int load_err = 0;
+/* A part of the work, done in a thread of its own. */
+struct beside {
+	pthread_t thread;
+	bool started;
+};
 
-	for (size_t i = 0; i < ARRAY_SIZE(b->objects); i++)
-		if (b->objects[i].start)
-			load_err = object_load(b, &b->objects[i]) ?: load_err;
+static void beside_start(struct beside *x, void *(*fn)(void *), struct ft_bpf *b)
+{
+	x->started = !pthread_create(&x->thread, NULL, fn, b);
+	if (!x->started)
+		fn(b);
+}
+
+static void beside_wait(struct beside *x)
+{
+	if (x->started)
+		pthread_join(x->thread, NULL);
+}
+
+static void *calibrate(void *ctx)
+{
+	struct ft_bpf *b = ctx;
+
+	ft_uprobe_resolve(b->probes, b->nprobes);
+	return NULL;
+}
+
+/* The verifier takes as long for it as for all others. */
+static void *load_nccl(void *ctx)
+{
+	struct ft_bpf *b = ctx;
+
+	object_load(b, &b->objects[NCCL]);
+	return NULL;
+}
+
+static int bpf_load_all(struct ft_bpf *b, struct beside *calibration)
+{
+	struct beside nccl = {};
+	int load_err = 0;
+	size_t i = 0;
+
+	/* The first one that loads makes the maps that all share. */
+	while (!b->nshared && i < NCCL)
+		load_err = object_load(b, &b->objects[i++]) ?: load_err;
+	beside_wait(calibration);
+	beside_start(&nccl, load_nccl, b);
+	while (i < NCCL)
+		load_err = object_load(b, &b->objects[i++]) ?: load_err;
+	beside_wait(&nccl);
+	handlers_free(b);
 	b->links = calloc(b->nprobes, sizeof(*b->links));
 	b->misses = calloc(b->nprobes, sizeof(*b->misses));
 	if (!b->links || !b->misses)
 		return -ENOMEM;
 	return ring_open(b, load_err);
+}
+
+static int core_names(struct ft_bpf *b, struct ft_core_names **names)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(b->objects) && !err; i++) {
+		struct object *o = &b->objects[i];
+		struct bpf_object *obj = bpf_object__open_mem(o->start, o->end - o->start, NULL);
+
+		err = obj ? ft_core_names_add(names, bpf_object__btf(obj)) : -errno;
+		bpf_object__close(obj);
+	}
+	return err;
+}
+
+/* Leaves the types that the objects name where libbpf reads them; without, it takes all. */
+static void core_write(struct ft_bpf *b, const struct btf *btf)
+{
+	struct ft_core_names *names = NULL;
+	struct btf *few = NULL;
+	const void *data = NULL;
+	uint32_t size = 0;
+
+	if (!core_names(b, &names) && !ft_core_btf_new(&few, btf, names))
+		data = btf__raw_data(few, &size);
+	if (data)
+		b->core_fd = memfd_create("fabrictrace BTF", MFD_CLOEXEC);
+	if (b->core_fd >= 0 && write(b->core_fd, data, size) == (ssize_t)size)
+		ft_fmt(b->core_path, "/proc/self/fd/%d", b->core_fd);
+	btf__free(few);
+	ft_core_names_free(names);
 }
 
 /* What this kernel's BTF tells; it is large and not kept. */
@@ -344,6 +480,7 @@ static int kernel_read(struct ft_bpf *b)
 		b->cfg.all_procs = b->opts.all_procs;
 		b->cfg.follow = !b->opts.no_follow;
 		b->cfg.collectives = b->opts.collectives;
+		core_write(b, btf);
 		probes_resolve(b, btf);
 	}
 	btf__free(btf);
@@ -360,11 +497,18 @@ int ft_bpf_open(struct ft_bpf **out, const struct ft_bpf_opts *opts, struct ft_l
 		const struct ft_emit *emit)
 {
 	struct ft_bpf *b = calloc(1, sizeof(*b));
+	struct beside calibration = {};
 	int err;
 
 	if (!b)
 		return -ENOMEM;
-	*b = (struct ft_bpf){ .opts = *opts, .loop = loop, .emit = emit };
+	*b = (struct ft_bpf){
+		.opts = *opts,
+		.loop = loop,
+		.emit = emit,
+		.core_fd = -1,
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+	};
 	libbpf_set_print(log_line);
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
 #define OBJECT(n) { #n, _binary_##n##_bpf_o_start, _binary_##n##_bpf_o_end, NULL },
@@ -372,11 +516,17 @@ int ft_bpf_open(struct ft_bpf **out, const struct ft_bpf_opts *opts, struct ft_l
 	       sizeof(b->objects));
 #undef OBJECT
 	b->probes = ft_probe_table(&b->nprobes);
-	err = b->probes ? kernel_read(b) : -ENOMEM;
-	if (!err) {
-		ft_uprobe_resolve(b->probes, b->nprobes);
-		err = bpf_load_all(b);
+	if (!b->probes) {
+		ft_bpf_free(b);
+		return -ENOMEM;
 	}
+	/* It waits for the kernel most of the time. */
+	beside_start(&calibration, calibrate, b);
+	err = kernel_read(b);
+	if (err)
+		beside_wait(&calibration);
+	else
+		err = bpf_load_all(b, &calibration);
 	if (!err)
 		err = ft_storm_new(&b->storm, shared_fd(b, "ft_agg"), shared_fd(b, "ft_counts"));
 	if (err) {
@@ -409,6 +559,8 @@ void ft_bpf_free(struct ft_bpf *b)
 	ft_storm_free(b->storm);
 	for (size_t i = 0; i < ARRAY_SIZE(b->objects); i++)
 		object_drop(&b->objects[i]);
+	handlers_free(b);
+	ft_closep(&b->core_fd);
 	ft_kernel_free(b->kernel);
 	free(b->probes);
 	free(b);

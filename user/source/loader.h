@@ -16,8 +16,11 @@ struct ft_probe *ft_probe_table(size_t *n);
 
 /* Fills what depends on this kernel: layouts of tracepoints, classes of drop reasons. */
 void ft_features(const struct btf *btf, struct ft_cfg *cfg);
-/* Whether the kernel has what `attach` ("tp_btf/x", "iter/x") names. */
-bool ft_target_exists(const struct btf *btf, const char *attach);
+/*
+ * Type that a program for `attach` ("tp_btf/x", "iter/x") is loaded for; 0 for other kinds, -ENOENT
+ * when this kernel has no such target.
+ */
+int ft_target_id(const struct btf *btf, const char *attach);
 
 /* Texts for numbers that only this kernel can name; asked per record. */
 struct ft_kernel;
