@@ -199,32 +199,36 @@ static int wait_child(pid_t pid)
 	return status;
 }
 
-/* Detaching waits for a grace period; nobody need wait with it. */
-static void *detach_later(void *arg)
-{
-	struct ft_uprobe_links *links = arg;
+/* Of all trials: each kind of probe at the entry and at the return, once with it and once without. */
+static struct ft_uprobe_links kept[8];
+static size_t nkept;
 
-	ft_uprobe_detach(&links[0]);
-	ft_uprobe_detach(&links[1]);
-	free(links);
+static void keep(struct ft_uprobe_links *links)
+{
+	if (links->n && nkept < ARRAY_SIZE(kept))
+		kept[nkept++] = *links;
+	else
+		ft_uprobe_detach(links);
+}
+
+static void *detach_kept(void *arg)
+{
+	(void)arg;
+	while (nkept)
+		ft_uprobe_detach(&kept[--nkept]);
 	return NULL;
 }
 
-static void detach(struct trial *t)
+void ft_uprobe_trials_end(void)
 {
-	struct ft_uprobe_links *links = malloc(sizeof(t->links));
 	pthread_t thread;
 
-	if (links) {
-		memcpy(links, t->links, sizeof(t->links));
-		if (!pthread_create(&thread, NULL, detach_later, links)) {
-			pthread_detach(thread);
-			return;
-		}
-		free(links);
-	}
-	ft_uprobe_detach(&t->links[0]);
-	ft_uprobe_detach(&t->links[1]);
+	if (!nkept)
+		return;
+	if (pthread_create(&thread, NULL, detach_kept, NULL))
+		detach_kept(NULL);
+	else
+		pthread_detach(thread);
 }
 
 static void run_child(struct trial *t, int map_fd)
@@ -265,7 +269,8 @@ static void try(struct trial *t)
 	run_child(t, map_fd);
 	for (int i = 0; i < 2; i++)
 		bpf_map_lookup_elem(map_fd, &i, &t->hits[i]);
-	detach(t);
+	keep(&t->links[0]);
+	keep(&t->links[1]);
 }
 
 /* 0, or negative errno and why this kind of probe is not used. */

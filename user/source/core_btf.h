@@ -7,6 +7,9 @@
 
 struct btf;
 
+/* The kernel's own; NULL without. */
+struct btf *ft_core_btf_kernel(void);
+
 /* Names of the structs, unions and enums of objects, without flavours ("x___old" is "x"). */
 struct ft_core_names;
 int ft_core_names_add(struct ft_core_names **names, const struct btf *object);

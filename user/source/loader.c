@@ -426,6 +426,7 @@ static int bpf_load_all(struct ft_bpf *b, struct beside *calibration)
 	while (i < NCCL)
 		load_err = object_load(b, &b->objects[i++]) ?: load_err;
 	beside_wait(&nccl);
+	ft_uprobe_trials_end();
 	handlers_free(b);
 	b->links = calloc(b->nprobes, sizeof(*b->links));
 	b->misses = calloc(b->nprobes, sizeof(*b->misses));
@@ -469,7 +470,7 @@ static void core_write(struct ft_bpf *b, const struct btf *btf)
 /* What this kernel's BTF tells; it is large and not kept. */
 static int kernel_read(struct ft_bpf *b)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
+	struct btf *btf = ft_core_btf_kernel();
 	int err;
 
 	if (!btf)

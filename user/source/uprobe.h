@@ -40,6 +40,13 @@ void ft_uprobe_detach(struct ft_uprobe_links *links);
 int ft_uprobe_usable(const char *attach, char *reason, size_t size);
 
 /*
+ * Removes the probes of the trials, in the background. To be called some 10 ms before others are
+ * attached: the lock that both take (dup_mmap_sem) waits for a grace period when it was not taken
+ * for the length of one.
+ */
+void ft_uprobe_trials_end(void);
+
+/*
  * Decides about the rows of the probe table whose attach is "uprobe.multi/..", "uretprobe/.." and
  * so on, before their object is loaded: what does not work here is noted, and of the variants
  * `x_multi` and `x` the second is not needed where the first works. A program for ".multi" must
