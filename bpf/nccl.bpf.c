@@ -397,7 +397,7 @@ static __noinline int emit_call(struct flight *fl, __u64 enqueue_ns, __s32 resul
 	e->dtype = fl->dtype < 256 ? fl->dtype : 255;
 	e->pad = 0;
 	e->pad2 = 0;
-	bpf_ringbuf_submit(e, 0);
+	bpf_ringbuf_submit(e, rec_quiet());
 	return 0;
 }
 

@@ -14,6 +14,12 @@
 /* Beyond so many records of one key in one second the rest is counted only. */
 #define FT_STORM_RECORDS 50
 
+/*
+ * With --collectives the reader looks into the ring so often, whether it is woken or not: well
+ * within the time that records are held back for order.
+ */
+#define FT_DRAIN_MS 10
+
 /* Every record. */
 union ft_any_rec {
 	struct ft_hdr h;

@@ -94,6 +94,18 @@ static __always_inline void hdr_task(struct ft_hdr *h)
 	h->how |= FT_HOW(task);
 }
 
+/*
+ * Flags of a submit for records of a high rate: the reader looks for them every FT_DRAIN_MS. Waking
+ * it for each costs the traced process more than the record does. A ring that fills up wakes it.
+ */
+static __always_inline __u64 rec_quiet(void)
+{
+	__u64 used = bpf_ringbuf_query(&ft_ring, BPF_RB_AVAIL_DATA);
+
+	return used > bpf_ringbuf_query(&ft_ring, BPF_RB_RING_SIZE) / 2 ? BPF_RB_FORCE_WAKEUP
+									: BPF_RB_NO_WAKEUP;
+}
+
 /* Reserve, exact size; the failed one is counted. */
 static __always_inline void *rec_reserve(__u16 kind, __u32 size)
 {

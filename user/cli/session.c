@@ -106,12 +106,22 @@ void session_record(void *ctx, const void *rec, size_t len)
 		order_arm(s);
 }
 
+/* Not every record wakes us: what is in the ring comes first, so that none of it is late. */
+static uint64_t order_advance(struct session *s)
+{
+	uint64_t now = ft_mono_ns();
+
+	ft_bpf_drain(s->bpf);
+	ft_order_advance(s->order, now);
+	return now;
+}
+
 static void on_order_due(void *ctx)
 {
 	struct session *s = ctx;
 
 	s->armed_ns = UINT64_MAX;
-	ft_order_advance(s->order, ft_mono_ns());
+	order_advance(s);
 	order_arm(s);
 	flush(s);
 }
@@ -168,8 +178,7 @@ static void on_tick(void *ctx)
 	check_clock(s);
 	session_probes(s);
 	/* Nothing that is older may come to the diagnosis later. */
-	now = ft_mono_ns();
-	ft_order_advance(s->order, now);
+	now = order_advance(s);
 	ft_diag_advance(s->diag, now - FT_HOLD_NS);
 	if (s->ticks % HEARTBEAT_S == 0) {
 		ft_bpf_ordinary(s->bpf);

@@ -363,7 +363,7 @@ static void ring_ready(void *ctx)
 
 static int ring_open(struct ft_bpf *b, int load_err)
 {
-	int fd = shared_fd(b, "ft_ring");
+	int fd = shared_fd(b, "ft_ring"), err;
 
 	/* No object could be loaded. -ENOTSUP would mean that there is no BTF. */
 	if (fd < 0)
@@ -371,7 +371,10 @@ static int ring_open(struct ft_bpf *b, int load_err)
 	b->ring = ring_buffer__new(fd, ring_record, b, NULL);
 	if (!b->ring)
 		return -errno;
-	return ft_loop_add(b->loop, ring_buffer__epoll_fd(b->ring), ring_ready, b);
+	err = ft_loop_add(b->loop, ring_buffer__epoll_fd(b->ring), ring_ready, b);
+	if (!err && b->opts.collectives)
+		err = ft_loop_every(b->loop, FT_DRAIN_MS, ring_ready, b);
+	return err;
 }
 
 /* --- the whole --- */
