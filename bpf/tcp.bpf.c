@@ -187,6 +187,70 @@ static __always_inline void retransmit_rest(struct sock *sk, struct ft_owner *o)
 	retransmit_submit(&e);
 }
 
+/* --- what no tracepoint tells: a look at the sockets, by the reader or at their end --- */
+
+#define STALL_TIMEOUTS 3 /* in a row, 1.4 s with the shortest timeout: no busy network has that */
+
+/*
+ * The receiver tells of segments that it had already (D-SACK): those were sent again because
+ * something was slow, and nothing was lost.
+ */
+static __always_inline void late_look(struct sock *sk, struct ft_owner *o)
+{
+	__u32 dups = BPF_CORE_READ((struct tcp_sock *)sk, dsack_dups);
+	struct ft_ev_tcp_late e;
+
+	if (dups == o->dups || !SOCK_RECORD(&e, tcp_late, sk, o))
+		return;
+	e.segs = dups - o->dups;
+	o->dups = dups;
+	e.h.how |= FT_HOW(route);
+	if (bpf_ringbuf_output(&ft_ring, &e, sizeof(e), 0))
+		count_lost(FT_KIND_tcp_late);
+}
+
+static __always_inline void stall_look(struct sock *sk, struct ft_owner *o)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	__u32 timeouts = BPF_CORE_READ(tp, inet_conn.icsk_retransmits);
+	struct ft_ev_tcp_stall e;
+
+	/* Without segments on their way it counts probes of a closed window. */
+	if (timeouts < STALL_TIMEOUTS || !BPF_CORE_READ(tp, packets_out))
+		timeouts = 0;
+	if (timeouts == o->timeouts || !SOCK_RECORD(&e, tcp_stall, sk, o))
+		return;
+	e.timeouts = timeouts;
+	e.unacked_segs = BPF_CORE_READ(tp, packets_out);
+	e.tcp_state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	e.h.how |= FT_HOW(route);
+	/* What is lost is told by the next look. */
+	if (!bpf_ringbuf_output(&ft_ring, &e, sizeof(e), 0))
+		o->timeouts = timeouts;
+	else
+		count_lost(FT_KIND_tcp_stall);
+}
+
+SEC("iter/bpf_sk_storage_map")
+int sock_look(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	struct ft_owner *o = ctx->value;
+	struct sock *sk = ctx->sk;
+
+	if (!sk || !o || sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	late_look(sk, o);
+	stall_look(sk, o);
+	return 0;
+}
+
+static __always_inline void socket_end(struct sock *sk, struct ft_owner *o)
+{
+	retransmit_rest(sk, o);
+	if (ready)
+		late_look(sk, o);
+}
+
 /* --- states --- */
 
 static __always_inline void state_record(struct sock *sk, const struct ft_owner *o, int from,
@@ -228,7 +292,7 @@ int BPF_PROG(tcp_set_state, struct sock *sk, int from, int to)
 	if (from == TCP_SYN_RECV)
 		o->retrans = BPF_CORE_READ((struct tcp_sock *)sk, total_retrans);
 	if (to == TCP_CLOSE && from != TCP_SYN_RECV && from != TCP_LISTEN)
-		retransmit_rest(sk, o);
+		socket_end(sk, o);
 	if (to == TCP_ESTABLISHED || to == TCP_LISTEN)
 		tuple_add(sk, o, to == TCP_LISTEN, false);
 	else if (to == TCP_CLOSE)
@@ -412,8 +476,10 @@ int sock_iter(struct bpf_iter__task_file *ctx)
 		tuple_add(sk, o, true, !fresh); /* by its port alone: most are not connected */
 	if (sk->sk_protocol != IPPROTO_TCP || sk->sk_type != SOCK_STREAM)
 		return 0;
-	if (fresh)
+	if (fresh) {
 		o->retrans = BPF_CORE_READ((struct tcp_sock *)sk, total_retrans);
+		o->dups = BPF_CORE_READ((struct tcp_sock *)sk, dsack_dups);
+	}
 	state = BPF_CORE_READ(sk, __sk_common.skc_state);
 	if (state == TCP_CLOSE)
 		return 0;

@@ -183,6 +183,7 @@ struct inet_sock {
 
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	u8 icsk_retransmits;
 };
 
 struct tcp_sock {
@@ -190,7 +191,7 @@ struct tcp_sock {
 	u32 snd_cwnd;
 	u32 srtt_us;
 	u32 packets_out, sacked_out, lost_out, retrans_out;
-	u32 total_retrans;
+	u32 total_retrans, dsack_dups;
 };
 
 struct request_sock {
@@ -247,6 +248,23 @@ struct bpf_iter__task_file {
 	u32 fd;
 	union {
 		struct file *file;
+	};
+};
+
+struct bpf_map;
+
+struct bpf_iter__bpf_sk_storage_map {
+	union {
+		struct bpf_iter_meta *meta;
+	};
+	union {
+		struct bpf_map *map;
+	};
+	union {
+		struct sock *sk;
+	};
+	union {
+		void *value;
 	};
 };
 

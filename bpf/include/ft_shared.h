@@ -71,6 +71,7 @@ struct ft_owner {
 		__u32 retrans; /* of a socket: its total_retrans when last seen */
 		__u32 sockets; /* of a listener's tuple: how many of them have it */
 	};
+	__u32 dups, timeouts; /* of a socket: as last told */
 	char task[16];
 };
 

@@ -69,7 +69,7 @@ static __attribute__((unused)) void set_socket(struct ft_rec *r, const char *sad
 					       const char *ifname)
 {
 	const struct ft_kind_info *k = ft_kind(r->h.kind);
-	uint32_t ifindex = 2;
+	uint32_t ifindex = ifname[0] ? 2 : FT_NONE_U32;
 
 	set_ip((uint8_t *)r->buf + ft_field(k, "saddr")->off, saddr);
 	set_ip((uint8_t *)r->buf + ft_field(k, "daddr")->off, daddr);

@@ -14,7 +14,7 @@ static void test_places(void **state)
 		assert_true(p->local);
 		assert_int_equal(p->ranks[0].nranks, 4);
 	}
-	pairs_make(D);
+	pairs_make(D, true);
 	/* ring and bootstrap, both ways: 0-1 and 0-3 are in both */
 	assert_int_equal(D->npairs, 10);
 }
@@ -32,7 +32,7 @@ static void test_resolved_later(void **state)
 	play(&r);
 	sock(0, 1, 100, 200);
 	f = D->flows;
-	pairs_make(D);
+	pairs_make(D, true);
 	assert_false(end_place(D, f, 0)->local && end_place(D, f, 1)->local);
 	sock(1, 0, 300, 400); /* another connection tells where that address is */
 	assert_true(end_place(D, f, 0)->local && end_place(D, f, 1)->local);

@@ -304,6 +304,153 @@ static void test_two_faults(void **state)
 	assert_true(list_has(e->evidence, "also: eth0 of rank 0"));
 }
 
+/* Rank i's connection to its next: what the receiver had already. */
+static void late(int i, unsigned int segs)
+{
+	struct ft_rec r;
+	struct ft_ev_tcp_late *e = ft_rec_new(&r, FT_KIND_tcp_late, now);
+
+	e->segs = segs;
+	head(&r, PID(i), "trainer");
+	set_socket(&r, ip_of(i), 40000 + i, ip_of((i + 1) % RANKS), 5000 + i, NS(i), "eth0");
+	play(&r);
+}
+
+static void stall(int i, unsigned int timeouts)
+{
+	struct ft_rec r;
+	struct ft_ev_tcp_stall *e = ft_rec_new(&r, FT_KIND_tcp_stall, now);
+
+	e->timeouts = timeouts;
+	e->unacked_segs = timeouts ? 294 : 0;
+	head(&r, PID(i), "trainer");
+	set_socket(&r, ip_of(i), 40000 + i, ip_of((i + 1) % RANKS), 5000 + i, NS(i), "eth0");
+	play(&r);
+}
+
+/* A slow receiver: everything that is sent again was there already. Nobody is accused, ever. */
+static void test_late_is_no_loss(void **state)
+{
+	(void)state;
+	job(true);
+	for (int n = 0; n < 50; n++) {
+		retransmit(1, 3, 2);
+		tick(FT_LOOK_NS);
+		late(1, 6);
+		tick(SEC);
+	}
+	assert_string_equal((verdict(), V.kind), "");
+	assert_int_equal(seen.n, 0);
+}
+
+/* The answer comes later than a judgement: it waits for what is not known yet, no longer. */
+static void test_late_is_waited_for(void **state)
+{
+	(void)state;
+	job(true);
+	tick(SEC - 20 * NSEC_PER_MSEC);
+	retransmit(1, 20, 1);
+	tick(20 * NSEC_PER_MSEC);
+	assert_int_equal(seen.n, 0);
+	tick(FT_LOOK_NS);
+	late(1, 10);
+	tick(SEC);
+	assert_int_equal(seen.opened, 1);
+	assert_true(list_has(verdict()->evidence,
+			     "20 segments sent again in 1 of 1 connections, 10 "
+			     "of them late and not lost (D-SACK)"));
+}
+
+/* It comes so late that a link was accused: that is taken back. */
+static void test_late_takes_back(void **state)
+{
+	(void)state;
+	job(true);
+	retransmit(1, 1, 20);
+	tick(2 * SEC);
+	assert_int_equal(seen.opened, 1);
+	late(1, 18);
+	tick(2 * SEC);
+	assert_int_equal(seen.closed, 1);
+	assert_string_equal((verdict(), V.kind), "");
+	/* What was lost before stays lost. */
+	tick(100 * SEC);
+	retransmit(1, 1, 20);
+	tick(100 * SEC);
+	retransmit(1, 1, 1);
+	late(1, 1);
+	tick(2 * SEC);
+	assert_string_equal((verdict(), V.kind), "lossy-link");
+}
+
+/* Those of before the attach are told, too, and belong to no segment that was seen. */
+static void test_late_of_before(void **state)
+{
+	(void)state;
+	job(true);
+	late(1, 100);
+	retransmit(1, 1, 20);
+	assert_string_equal((verdict(), V.kind), "lossy-link");
+}
+
+/* A path that swallows everything has few retransmissions, ever more seldom. */
+static void test_stall(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	tick(SEC);
+	stall(1, 7);
+	tick(300 * SEC);
+	assert_int_equal(seen.opened, 1);
+	assert_int_equal(seen.closed, 0);
+	e = verdict();
+	assert_string_equal(V.object, "path between rank 1 and rank 2");
+	assert_int_equal(e->confidence, 2);
+	assert_true(list_has(e->evidence, "stands still: 7 timeouts in a row, 294 segments"));
+}
+
+static void test_stall_goes_on(void **state)
+{
+	(void)state;
+	job(true);
+	stall(1, 3);
+	tick(2 * SEC);
+	stall(1, 0);
+	tick(300 * SEC);
+	assert_int_equal(seen.opened, 1);
+	assert_int_equal(seen.closed, 1);
+}
+
+/* Everything into rank 2 and out of it stands still: that is what the paths have in common. */
+static void test_stall_common(void **state)
+{
+	(void)state;
+	job(true);
+	stall(1, 5);
+	stall(2, 5);
+	verdict();
+	assert_non_null(strstr(V.object, "eth0 of rank 2"));
+}
+
+/* A rule of the output hook drops before there is an interface. */
+static void test_drops_at_no_interface(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	drop_at(0, 0, NS(0), "", "NETFILTER_DROP", 20);
+	retransmit(0, 1, 20);
+	e = verdict();
+	assert_string_equal(V.object, "eth0 of rank 0 (netns 4026532200)");
+	assert_int_equal(e->confidence, 3);
+	assert_true(list_has(e->evidence, "no interface (netns 4026532200): 20"));
+	assert_true(list_has(e->evidence, "in its namespace, at no interface"));
+	assert_true(list_has(e->next, "nsenter -t 4001 -n): a firewall rule drops it"));
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -325,6 +472,14 @@ int main(void)
 		T(test_drops_adopt_nothing),
 		T(test_adopted),
 		T(test_aggregate_of_one),
+		T(test_late_is_no_loss),
+		T(test_late_is_waited_for),
+		T(test_late_takes_back),
+		T(test_late_of_before),
+		T(test_stall),
+		T(test_stall_goes_on),
+		T(test_stall_common),
+		T(test_drops_at_no_interface),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

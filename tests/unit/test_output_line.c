@@ -14,7 +14,9 @@ static void assert_line(struct ft_rec *r, const struct ft_attr *a, const char *e
 static void test_tcp(void **state)
 {
 	struct ft_attr a = rank_attr(1, 2);
+	struct ft_ev_tcp_stall *s;
 	struct ft_ev_tcp_reset *e;
+	struct ft_ev_tcp_late *l;
 	struct ft_rec r;
 
 	(void)state;
@@ -25,6 +27,18 @@ static void test_tcp(void **state)
 	a.npeers = 0;
 	assert_line(&r, &a, "TCP   rank 1 -> 10.0.0.2:200  eth0  retransmitted 12 segs");
 	assert_line(&r, &none, "TCP   pid 10 trainer -> 10.0.0.2:200  eth0  retransmitted 12 segs");
+	l = ft_rec_new(&r, FT_KIND_tcp_late, 1);
+	l->segs = 3;
+	a = rank_attr(1, 2);
+	assert_line(&r, &a, "TCP   rank 1 -> 2  late, not lost: 3 segs");
+	s = ft_rec_new(&r, FT_KIND_tcp_stall, 1);
+	s->timeouts = 7;
+	s->unacked_segs = 294;
+	assert_line(
+		&r, &a,
+		"TCP   rank 1 -> 2  stands still: 7 timeouts in a row, 294 segs unacknowledged");
+	s->timeouts = 0;
+	assert_line(&r, &a, "TCP   rank 1 -> 2  goes on again");
 	e = ft_rec_new(&r, FT_KIND_tcp_reset, 1);
 	e->direction = 0;
 	e->tcp_state = 1;

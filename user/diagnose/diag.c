@@ -193,6 +193,15 @@ void finding_submit(struct ft_diag *d, const struct finding *f)
 		incident_emit(d, in);
 }
 
+/* It never was a fault. */
+void incident_withdraw(struct ft_diag *d, struct incident *in, const char *none)
+{
+	in->open = false;
+	in->merged = true;
+	ft_fmt(in->f.text, "%.140s: %s", in->f.object, none);
+	incident_emit(d, in);
+}
+
 void finding_close(struct ft_diag *d, enum rule_id rule, uint32_t pid, const char *none)
 {
 	for (size_t i = 0; i < d->nincidents; i++) {
@@ -200,11 +209,11 @@ void finding_close(struct ft_diag *d, enum rule_id rule, uint32_t pid, const cha
 
 		if (in->merged || in->f.rule != rule || in->f.pid != pid || (!in->open && !none))
 			continue;
-		in->open = false;
 		if (none) {
-			in->merged = true;
-			ft_fmt(in->f.text, "%.140s: %s", in->f.object, none);
+			incident_withdraw(d, in, none);
+			continue;
 		}
+		in->open = false;
 		incident_emit(d, in);
 	}
 }
@@ -223,9 +232,7 @@ static void incidents_settle(struct ft_diag *d)
 
 void diag_judge(struct ft_diag *d, bool final)
 {
-	if (d->dirty)
-		loss_judge(d);
-	d->dirty = false;
+	d->dirty = d->dirty && loss_judge(d, final);
 	deaths_judge(d, final);
 	resets_judge(d, final);
 	incidents_settle(d);
@@ -410,7 +417,8 @@ static const struct {
 	{ FT_KIND_net_drop, loss_drop },   { FT_KIND_net_ordinary, on_ordinary },
 	{ FT_KIND_net_link, rule_link },   { FT_KIND_net_tx_timeout, rule_tx_timeout },
 	{ FT_KIND_proc_exit, rule_exit },  { FT_KIND_tcp_reset, rule_reset },
-	{ FT_KIND_nccl_comm, rule_nccl },
+	{ FT_KIND_nccl_comm, rule_nccl },  { FT_KIND_tcp_late, loss_late },
+	{ FT_KIND_tcp_stall, loss_stall },
 };
 
 void ft_diag_unfit(struct ft_diag *d, uint64_t n)

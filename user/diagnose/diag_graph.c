@@ -403,6 +403,21 @@ unfit:
 	return NULL;
 }
 
+/* Takes what is old enough to be known as lost; true: there is more, not so old. */
+static bool window_settle(const struct ft_diag *d, struct window *w, bool final)
+{
+	uint64_t recent = 0;
+
+	if (!final && d->now_ns < w->recent_ns + LATE_NS)
+		recent = w->recent[0] + w->recent[1];
+	else if (!final && d->now_ns < w->recent_ns + 2 * LATE_NS)
+		recent = w->recent[0];
+	w->lost = w->lost_before;
+	if (w->segs > recent + w->late)
+		w->lost = MAX(w->lost, w->segs - recent - w->late);
+	return recent > 0;
+}
+
 void window_add(struct ft_diag *d, struct flow *f, int src, uint64_t segs, uint64_t ts_ns)
 {
 	struct pair_key key = { end_place(d, f, src), end_place(d, f, !src) };
@@ -411,11 +426,28 @@ void window_add(struct ft_diag *d, struct flow *f, int src, uint64_t segs, uint6
 	if (!w)
 		return;
 	if (ts_ns > w->from_ns + WINDOW_NS) {
+		window_settle(d, w, true);
+		w->lost_before = w->lost;
 		w->from_ns = ts_ns;
-		w->segs = 0;
+		w->segs = w->late = w->recent[0] = w->recent[1] = 0;
 	}
+	if (ts_ns > w->recent_ns + LATE_NS) {
+		w->recent[1] = ts_ns > w->recent_ns + 2 * LATE_NS ? 0 : w->recent[0];
+		w->recent[0] = 0;
+		w->recent_ns = ts_ns;
+	}
+	w->recent[0] += segs;
 	w->segs += segs;
 	w->peak = MAX(w->peak, w->segs);
+}
+
+void window_late(struct ft_diag *d, struct flow *f, int src, uint64_t segs)
+{
+	struct pair_key key = { end_place(d, f, src), end_place(d, f, !src) };
+	struct window *w = key.src && key.dst ? window_of(d, &key, false) : NULL;
+
+	if (w)
+		w->late += segs;
 }
 
 static struct pair *pair_get(struct ft_diag *d, struct place *src, struct place *dst)
@@ -431,7 +463,11 @@ static struct pair *pair_get(struct ft_diag *d, struct place *src, struct place 
 		goto unfit;
 	w = window_of(d, &key, false);
 	p = &d->pairs[d->npairs];
-	*p = (struct pair){ .key = key, .peak = w ? w->peak : 0 };
+	*p = (struct pair){ .key = key };
+	if (w) {
+		p->peak = w->peak;
+		p->lost = w->lost;
+	}
 	HASH_ADD(hh, d->pair_hash, key, sizeof(p->key), p);
 	if (p->hh.tbl) {
 		d->npairs++;
@@ -455,13 +491,21 @@ static void pair_add_drops(struct pair *p, const struct dir *dir)
 	}
 }
 
-static void pair_add(struct pair *p, const struct dir *dir)
+static void pair_add(const struct ft_diag *d, struct pair *p, const struct dir *dir, bool closed)
 {
 	p->flows++;
 	pair_add_drops(p, dir);
+	if (dir->timeouts && !closed) {
+		p->stalled++;
+		p->timeouts = MAX(p->timeouts, dir->timeouts);
+		p->unacked_segs += dir->unacked_segs;
+		p->first_ns = p->first_ns ? MIN(p->first_ns, dir->first_ns) : dir->first_ns;
+		p->last_ns = d->now_ns;
+	}
 	if (!dir->segs)
 		return;
 	p->lossy_flows++;
+	p->late += dir->late;
 	p->segs += dir->segs;
 	p->bytes += dir->bytes;
 	p->syn_segs += dir->syn_segs;
@@ -469,28 +513,34 @@ static void pair_add(struct pair *p, const struct dir *dir)
 	p->last_ns = MAX(p->last_ns, dir->last_ns);
 }
 
-void pairs_make(struct ft_diag *d)
+static bool pair_dir(struct ft_diag *d, struct flow *f, int src)
 {
+	struct place *from = end_place(d, f, src), *to = end_place(d, f, !src);
+	/* An address that two namespaces have tells no place. */
+	struct pair *p = from && to ? pair_get(d, from, to) : NULL;
+
+	if (!p)
+		return false;
+	pair_add(d, p, &f->dir[src], f->end[src].closed);
+	return p->stalled;
+}
+
+bool pairs_make(struct ft_diag *d, bool final)
+{
+	bool again = false;
+
 	if (!d->pairs)
 		d->pairs = calloc(PAIRS_MAX, sizeof(*d->pairs));
 	HASH_CLEAR(hh, d->pair_hash);
 	d->npairs = 0;
 	if (!d->pairs)
-		return;
-	for (struct flow *f = d->flows; f; f = f->hh.next) {
-		struct place *a = end_place(d, f, 0), *b = end_place(d, f, 1);
-		struct pair *p;
-
-		/* An address that two namespaces have tells no place. */
-		if (!a || !b)
-			continue;
-		p = pair_get(d, a, b);
-		if (p)
-			pair_add(p, &f->dir[0]);
-		p = pair_get(d, b, a);
-		if (p)
-			pair_add(p, &f->dir[1]);
-	}
+		return false;
+	for (struct window *w = d->windows; w; w = w->hh.next)
+		again |= window_settle(d, w, final);
+	for (struct flow *f = d->flows; f; f = f->hh.next)
+		for (int src = 0; src < 2; src++)
+			again |= pair_dir(d, f, src);
+	return again;
 }
 
 bool place_touches(const struct pair *p, const struct place *x)

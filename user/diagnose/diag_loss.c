@@ -52,6 +52,40 @@ static bool drop_is_blameless(const struct ft_ev_net_drop *e)
 	return ft_drop_is(ft_str_copy(&e->h, e->reason, name, sizeof(name))) != FT_DROP_IS_FAULT;
 }
 
+/* What the receiver had already was late. Some of it may be from before the attach. */
+void loss_late(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_tcp_late *e = (const void *)ev;
+	struct flow *f;
+	uint64_t segs;
+	bool src;
+
+	f = flow_of(d, ev, attr, &src);
+	if (!f)
+		return;
+	segs = MIN(e->segs, f->dir[src].segs - f->dir[src].late);
+	f->dir[src].late += segs;
+	d->late += segs;
+	window_late(d, f, src, segs);
+	d->dirty = true;
+}
+
+void loss_stall(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_tcp_stall *e = (const void *)ev;
+	struct flow *f;
+	bool src;
+
+	f = flow_of(d, ev, attr, &src);
+	if (!f)
+		return;
+	f->dir[src].timeouts = e->timeouts;
+	f->dir[src].unacked_segs = e->unacked_segs;
+	if (!f->dir[src].first_ns)
+		f->dir[src].first_ns = ev->ts_ns;
+	d->dirty = true;
+}
+
 static void site_reason(struct site *s, const struct ft_ev_net_drop *e)
 {
 	char name[40];
@@ -120,7 +154,9 @@ void loss_drop(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 		return;
 	}
 	d->drops += ev->count;
-	s = attr->nnics ? site_of(d, attr->nics[0].netns, attr->nics[0].netdev) : NULL;
+	/* A packet that is dropped before its route or behind its interface is at none. */
+	s = attr->nnics ? site_of(d, attr->nics[0].netns, attr->nics[0].netdev)
+			: site_of(d, e->netns, "");
 	if (!s)
 		return;
 	site_add(s, e);
@@ -135,9 +171,16 @@ void loss_drop(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 
 /* --- judgement --- */
 
+/* Seen drops are proof; without them it counts what the receiver had not already. */
 static bool is_lossy(const struct pair *p)
 {
-	return p->peak >= LOSS_SEGS;
+	return p->stalled || p->lost >= LOSS_SEGS || (p->drops[0].site && p->peak >= LOSS_SEGS);
+}
+
+/* Segments that were lost, for all we know; one that stands still sends few. */
+static uint64_t loss_of(const struct pair *p)
+{
+	return p->segs - p->late + (uint64_t)p->stalled * LOSS_SEGS;
 }
 
 static uint64_t drops_at(const struct pair *p, const struct site *s)
@@ -150,16 +193,28 @@ static uint64_t drops_at(const struct pair *p, const struct site *s)
 	return n;
 }
 
-/* The rank's place that this interface is itself. */
+static const char *site_name(const struct site *s)
+{
+	return s->key.ifname[0] ? s->key.ifname : "no interface";
+}
+
+/* The rank's place that this interface is itself, or the only one of its namespace. */
 static struct place *site_place(const struct ft_diag *d, const struct site *s)
 {
-	struct place *p;
+	struct place *p, *only = NULL;
 
-	for (p = d->places; p; p = p->hh.next)
-		if (p->local && (p->nranks || p->pid) && p->key.netns == s->key.netns &&
-		    !strncmp(p->key.ifname, s->key.ifname, sizeof(s->key.ifname)))
+	for (p = d->places; p; p = p->hh.next) {
+		if (!p->local || !(p->nranks || p->pid) || p->key.netns != s->key.netns)
+			continue;
+		if (!strncmp(p->key.ifname, s->key.ifname, sizeof(s->key.ifname)))
 			return p;
-	return NULL;
+		if (s->key.ifname[0])
+			continue;
+		if (only)
+			return NULL;
+		only = p;
+	}
+	return only;
 }
 
 /*
@@ -196,6 +251,7 @@ static struct place *site_behind(const struct ft_diag *d, const struct site *s,
 static void cover(struct finding *f, struct pair *p)
 {
 	p->covered = true;
+	f->proof |= p->stalled;
 	f->since_ns = f->since_ns && p->first_ns ? MIN(f->since_ns, p->first_ns)
 						 : MAX(f->since_ns, p->first_ns);
 	f->last_ns = MAX(f->last_ns, p->last_ns);
@@ -218,7 +274,7 @@ static struct pair *covered_pair(const struct ft_diag *d, const struct finding *
 }
 
 struct sums {
-	uint64_t segs, bytes, flows, lossy_flows;
+	uint64_t segs, bytes, flows, lossy_flows, stalled;
 };
 
 static struct sums cover_sums(const struct ft_diag *d, const struct finding *f)
@@ -234,22 +290,41 @@ static struct sums cover_sums(const struct ft_diag *d, const struct finding *f)
 		s.bytes += p->bytes;
 		s.flows += p->flows;
 		s.lossy_flows += p->lossy_flows;
+		s.stalled += p->stalled;
 	}
 	return s;
+}
+
+static void evidence_pair(struct finding *f, const struct pair *p)
+{
+	char src[64], dst[64], late[64] = "", stalled[96] = "";
+
+	place_short(p->key.src, src, sizeof(src));
+	place_short(p->key.dst, dst, sizeof(dst));
+	if (p->late)
+		ft_fmt(late, ", %llu of them late and not lost (D-SACK)",
+		       (unsigned long long)p->late);
+	if (p->stalled)
+		ft_fmt(stalled,
+		       "; %u stand%s still: %u timeouts in a row, %u segments unacknowledged",
+		       p->stalled, p->stalled == 1 ? "s" : "", p->timeouts, p->unacked_segs);
+	lines_add(&f->evidence, "%s -> %s: %llu segments sent again in %u of %u connections%s%s%s",
+		  src, dst, (unsigned long long)p->segs, p->lossy_flows, p->flows, late,
+		  p->segs && p->segs == p->syn_segs ? " (all SYN: no connection is made)" : "",
+		  stalled);
 }
 
 /* The pairs that the finding rests on, the worst first. */
 static void evidence_pairs(const struct ft_diag *d, struct finding *f)
 {
 	for (size_t shown = 0; shown < MIN(f->ncover, 4); shown++) {
-		char src[64], dst[64];
 		size_t best = shown;
 		const struct pair *p;
 
 		for (size_t i = shown + 1; i < f->ncover; i++) {
 			const struct pair *a = covered_pair(d, f, i), *b = covered_pair(d, f, best);
 
-			if (a && b && a->segs > b->segs)
+			if (a && b && loss_of(a) > loss_of(b))
 				best = i;
 		}
 		__typeof__(f->cover[0]) tmp = f->cover[shown];
@@ -257,14 +332,8 @@ static void evidence_pairs(const struct ft_diag *d, struct finding *f)
 		f->cover[shown] = f->cover[best];
 		f->cover[best] = tmp;
 		p = covered_pair(d, f, shown);
-		if (!p)
-			continue;
-		place_short(p->key.src, src, sizeof(src));
-		place_short(p->key.dst, dst, sizeof(dst));
-		lines_add(&f->evidence,
-			  "%s -> %s: %llu segments sent again in %u of %u connections%s", src, dst,
-			  (unsigned long long)p->segs, p->lossy_flows, p->flows,
-			  p->segs == p->syn_segs ? " (all SYN: no connection is made)" : "");
+		if (p)
+			evidence_pair(f, p);
 	}
 	if (f->ncover > 4)
 		lines_add(&f->evidence, "and %zu more pairs", f->ncover - 4);
@@ -273,9 +342,11 @@ static void evidence_pairs(const struct ft_diag *d, struct finding *f)
 static void evidence_site(struct finding *f, const struct site *s)
 {
 	const char *way = !s->out ? "received" : !s->in ? "sent" : "received and sent";
-	char where[64] = "";
+	char where[64] = "", enter[48] = "find it: lsns -t net";
 
-	ft_fmt(where, "%.16s (netns %u)", s->key.ifname[0] ? s->key.ifname : "?", s->key.netns);
+	ft_fmt(where, "%.16s (netns %u)", site_name(s), s->key.netns);
+	if (f->x && f->x->local && f->x->key.netns == s->key.netns && f->x->pid)
+		ft_fmt(enter, "nsenter -t %u -n", f->x->pid);
 	lines_add(&f->evidence, "%s: %llu %s packets dropped, %s%s%s%s", where,
 		  (unsigned long long)s->packets, way,
 		  s->reasons[0].name[0] ? s->reasons[0].name : "reason unknown",
@@ -285,7 +356,8 @@ static void evidence_site(struct finding *f, const struct site *s)
 		const char *hint = reason_hint(s->reasons[i].name);
 
 		if (hint)
-			lines_add(&f->next, "at %s: %s", where, hint);
+			lines_add(&f->next, "at %.16s (netns %u, %s): %s", site_name(s),
+				  s->key.netns, enter, hint);
 	}
 	f->since_ns = f->since_ns ? MIN(f->since_ns, s->first_ns) : s->first_ns;
 	f->last_ns = MAX(f->last_ns, s->last_ns);
@@ -305,23 +377,25 @@ static void object_of(struct finding *f, const char *at)
 	}
 }
 
+/* How those do that have an end in common with the path at fault. */
 static void clean_flows(const struct ft_diag *d, struct finding *f)
 {
-	uint32_t flows = 0, pairs = 0;
+	uint32_t pairs = 0, clean = 0;
 
-	for (size_t i = 0; i < d->npairs; i++) {
+	for (size_t i = 0; i < d->npairs && f->y; i++) {
 		const struct pair *p = &d->pairs[i];
 
-		if (p->segs || (!place_touches(p, f->x) && (!f->y || !place_touches(p, f->y))))
+		if (p->covered || (!place_touches(p, f->x) && !place_touches(p, f->y)))
 			continue;
 		pairs++;
-		flows += p->flows;
+		clean += !p->segs && !p->stalled;
 	}
-	if (f->y && flows)
+	if (clean)
 		lines_add(
 			&f->evidence,
-			"their %u other directions (%u connections) are clean; how much they carry is not known",
-			pairs, flows);
+			"%u of the %u other directions at its ends are clean; how much they carry is "
+			"not known",
+			clean, pairs);
 }
 
 static void remote_next(const struct ft_diag *d, struct finding *f, const struct place *p)
@@ -364,13 +438,17 @@ static void loss_finish(struct ft_diag *d, struct finding *f)
 	ft_fmt(f->text, "%s: %llu segments sent again in %llu of %llu connections that cross it",
 	       f->object, (unsigned long long)s.segs, (unsigned long long)s.lossy_flows,
 	       (unsigned long long)s.flows);
-	if (!s.segs) {
+	if (s.stalled)
+		ft_fmt(f->text,
+		       "%s: nothing is acknowledged in %llu of %llu connections that cross it",
+		       f->object, (unsigned long long)s.stalled, (unsigned long long)s.flows);
+	if (!s.segs && !s.stalled) {
 		ft_fmt(f->text, "%s: packets dropped", f->object);
 		ft_fmt(f->why, "packets were dropped, but no retransmission goes with them%s",
 		       d->watch[FT_KIND_tcp_retransmit] == WATCH_OFF ? " (they are not watched)"
 								     : "");
 		f->confidence = 1;
-	} else {
+	} else if (s.segs) {
 		ft_fmt(f->cost, "%llu segments (%.1f MB) sent again in %.1f s",
 		       (unsigned long long)s.segs, s.bytes / 1e6, seconds);
 	}
@@ -390,9 +468,10 @@ static bool site_explains(const struct site *s, const struct finding *f, bool ow
 	const struct place *owner = own ? f->x : s->owner;
 	uint64_t n = drops_at(p, s);
 
-	if (n * 64 >= p->segs && n)
+	if (n * 64 >= p->segs - p->late && n)
 		return true;
-	if (!owner || (owner != f->x && owner != f->y) || !s->owned || s->owned * 64 < p->segs)
+	if (!owner || (owner != f->x && owner != f->y) || !s->owned ||
+	    s->owned * 64 < p->segs - p->late)
 		return false;
 	/*
 	 * Drops without addresses (a storm is only counted): by direction at the place itself. A
@@ -443,17 +522,20 @@ static void site_finding(struct ft_diag *d, const struct site *s, struct finding
 
 	f->confidence = MAX(f->confidence, f->y || matched < 2 * LOSS_SEGS ? 2 : 3);
 	if (own)
-		ft_fmt(f->why, "the drops were seen at this interface itself");
+		ft_fmt(f->why, s->key.ifname[0]
+				       ? "the drops were seen at this interface itself"
+				       : "the drops were seen in its namespace, at no interface");
 	else if (!f->why[0])
-		ft_fmt(f->why, "every packet dropped at %.16s goes to or comes from %s",
-		       s->key.ifname, f->y ? "these two" : "it");
+		ft_fmt(f->why, "every packet dropped at %s goes to or comes from %s", site_name(s),
+		       f->y ? "these two" : "it");
 	if (f->y)
-		ft_fmt(at, ", at %.16s", s->key.ifname);
+		ft_fmt(at, ", at %.16s", site_name(s));
+	f->proof = true;
 	object_of(f, at);
 	evidence_site(f, s);
 	for (size_t i = 0; i < d->npairs; i++)
-		if (is_lossy(&d->pairs[i]) && !d->pairs[i].covered &&
-		    site_explains(s, f, own, &d->pairs[i]))
+		if (!d->pairs[i].covered && (is_lossy(&d->pairs[i]) || drops_at(&d->pairs[i], s)) &&
+		    loss_of(&d->pairs[i]) && site_explains(s, f, own, &d->pairs[i]))
 			cover(f, &d->pairs[i]);
 	finding_ranks(f, f->x->ranks, f->x->nranks);
 }
@@ -493,7 +575,7 @@ static struct weight weigh(const struct ft_diag *d, const struct place *x)
 
 		if (!is_lossy(p) || p->covered || !place_touches(p, x))
 			continue;
-		w.segs += p->segs;
+		w.segs += loss_of(p);
 		w.pairs++;
 		w.lossy_in += p->key.dst == x;
 		w.lossy_out += p->key.src == x;
@@ -509,7 +591,7 @@ static uint64_t open_segs(const struct ft_diag *d, size_t *pairs)
 	for (size_t i = 0; i < d->npairs; i++) {
 		if (!is_lossy(&d->pairs[i]) || d->pairs[i].covered)
 			continue;
-		n += d->pairs[i].segs;
+		n += loss_of(&d->pairs[i]);
 		++*pairs;
 	}
 	return n;
@@ -600,7 +682,8 @@ static void judge_paths(struct ft_diag *d)
 		*f = (struct finding){ .rule = R_LOSS,
 				       .x = p->key.src,
 				       .y = p->key.dst,
-				       .confidence = p->segs >= 4 * LOSS_SEGS ? 2 : 1 };
+				       .confidence =
+					       p->stalled || loss_of(p) >= 4 * LOSS_SEGS ? 2 : 1 };
 		object_of(f, "");
 		ft_fmt(f->why,
 		       "one path only, and no drop was seen on it%s: nothing tells its ends apart",
@@ -644,14 +727,36 @@ static void adopt_rest(struct ft_diag *d, struct finding *list, size_t n)
 	}
 }
 
-void loss_judge(struct ft_diag *d)
+static bool all_late(const struct ft_diag *d, const struct finding *f)
+{
+	for (size_t i = 0; i < f->ncover; i++) {
+		const struct pair *p = covered_pair(d, f, i);
+
+		if (p && is_lossy(p))
+			return false;
+	}
+	return f->rule == R_LOSS && !f->proof;
+}
+
+/* The receiver's word may take longer than LATE_NS. */
+static void withdraw_late(struct ft_diag *d)
+{
+	for (size_t i = 0; i < d->nincidents; i++)
+		if (!d->incidents[i].merged && all_late(d, &d->incidents[i].f))
+			incident_withdraw(
+				d, &d->incidents[i],
+				"the receiver had the segments already (D-SACK): they were "
+				"late, not lost");
+}
+
+bool loss_judge(struct ft_diag *d, bool final)
 {
 	_cleanup_free_ struct finding *list = calloc(SITE_FINDINGS, sizeof(*list));
+	bool again = pairs_make(d, final);
 	size_t n = 0;
 
-	pairs_make(d);
 	if (!list || !d->pairs)
-		return;
+		return again;
 	judge_sites(d, true, list, &n, SITE_FINDINGS);
 	judge_sites(d, false, list, &n, SITE_FINDINGS);
 	adopt_rest(d, list, n);
@@ -660,4 +765,6 @@ void loss_judge(struct ft_diag *d)
 	judge_common(d);
 	if (!judge_fabric(d))
 		judge_paths(d);
+	withdraw_late(d);
+	return again;
 }

@@ -22,7 +22,9 @@
 #define WINDOW_NS (60 * NSEC_PER_SEC) /* retransmissions count as loss when this many come in it: */
 #define LOSS_SEGS 5		      /* below that a busy network always has some */
 #define DROPS_MIN 3
-#define GRACE_NS  (2 * NSEC_PER_SEC) /* what ends together ends within this time */
+/* After this time the receiver has told which segments it had already, and a look has seen it. */
+#define LATE_NS	 (FT_LOOK_NS + 100 * NSEC_PER_MSEC)
+#define GRACE_NS (2 * NSEC_PER_SEC) /* what ends together ends within this time */
 /* A rank that waits for a dead one gives up by then: PyTorch's time-outs are 10 to 30 minutes. */
 #define FOLLOW_NS (1800 * NSEC_PER_SEC)
 #define JUDGE_NS  NSEC_PER_SEC /* the graph is looked at as a whole this often */
@@ -60,7 +62,10 @@ struct window {
 	struct pair_key {
 		struct place *src, *dst;
 	} key;
-	uint64_t from_ns, segs, peak; /* most in one WINDOW_NS */
+	uint64_t from_ns, segs, late;
+	uint64_t recent_ns, recent[2]; /* of segs: since recent_ns, and in LATE_NS before it */
+	uint64_t peak;		       /* most segs in one WINDOW_NS */
+	uint64_t lost, lost_before;    /* the same of segs that were not late; before this window */
 };
 
 struct site;
@@ -68,7 +73,9 @@ struct site;
 /* Packets that one end of a connection sent. */
 struct dir {
 	uint64_t segs, bytes, syn_segs; /* sent again */
+	uint64_t late;			/* of segs: the receiver had them already */
 	uint64_t first_ns, last_ns;
+	uint32_t timeouts, unacked_segs; /* timeouts 0: it does not stand still */
 	struct site_count {
 		struct site *site;
 		uint64_t packets;
@@ -136,9 +143,10 @@ struct dproc {
 struct pair {
 	UT_hash_handle hh;
 	struct pair_key key;
-	uint64_t segs, bytes, syn_segs, peak;
+	uint64_t segs, bytes, syn_segs, late, peak, lost;
 	uint64_t first_ns, last_ns;
 	uint32_t flows, lossy_flows;
+	uint32_t stalled, timeouts, unacked_segs; /* connections that stand still; most; all */
 	struct site_count drops[4];
 	bool covered;
 };
@@ -171,6 +179,7 @@ struct finding {
 	uint8_t confidence;
 	uint64_t since_ns, last_ns;
 	struct place *x, *y; /* place at fault, or both ends of the path; may be NULL */
+	bool proof;	     /* of a loss: drops were seen, or nothing was acknowledged */
 	uint32_t pid;	     /* process at fault, 0 none */
 	int32_t code, sig;   /* how it ended; one of them FT_NONE_S32 */
 	char object[160];
@@ -237,7 +246,7 @@ struct ft_diag {
 	struct reset resets[RESETS_MAX];
 	size_t nresets;
 	uint64_t resets_ordinary, netdevs;
-	uint64_t segs, drops, drops_ordinary;
+	uint64_t segs, late, drops, drops_ordinary;
 	uint64_t drops_other; /* of no connection that is traced */
 	bool ordinary_known;  /* the kernel side told what it did not list */
 	int32_t world;	      /* size of the job by the environment, -1 unknown */
@@ -275,7 +284,9 @@ struct dproc *dproc_find(struct ft_diag *d, uint32_t pid);
 bool dproc_is_rank(const struct ft_diag *d, const struct dproc *p);
 void dproc_event(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
 void window_add(struct ft_diag *d, struct flow *f, int src, uint64_t segs, uint64_t ts_ns);
-void pairs_make(struct ft_diag *d);
+void window_late(struct ft_diag *d, struct flow *f, int src, uint64_t segs);
+/* true: what was sent again last may turn out to be late, or a connection stands still. */
+bool pairs_make(struct ft_diag *d, bool final);
 bool place_touches(const struct pair *p, const struct place *x);
 
 /* diag_name.c: words for people */
@@ -289,8 +300,11 @@ const char *signal_hint(int sig);
 const char *reason_hint(const char *reason);
 
 /* diag_loss.c, diag_rules.c */
-void loss_judge(struct ft_diag *d);
+/* Whether it must be judged again though no event comes. */
+bool loss_judge(struct ft_diag *d, bool final);
 void loss_retransmit(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void loss_late(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void loss_stall(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
 void loss_drop(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
 void deaths_judge(struct ft_diag *d, bool final);
 void resets_judge(struct ft_diag *d, bool final);
@@ -304,6 +318,7 @@ void rule_nccl(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 void finding_submit(struct ft_diag *d, const struct finding *f);
 /* It is over; none: what shows that it never was a fault, or NULL. */
 void finding_close(struct ft_diag *d, enum rule_id rule, uint32_t pid, const char *none);
+void incident_withdraw(struct ft_diag *d, struct incident *in, const char *none);
 enum ft_severity finding_severity(const struct finding *f);
 void finding_ranks(struct finding *f, const struct ft_attr_rank *ranks, size_t n);
 void diag_judge(struct ft_diag *d, bool final);

@@ -183,6 +183,8 @@ int ft_order_new(struct ft_order **out, uint64_t hold_ns, size_t max_records, ft
 		 void *ctx);
 void ft_order_free(struct ft_order *o);
 #define FT_HOLD_NS (20 * NSEC_PER_MSEC)
+/* So long after a retransmission it is asked whether it had been in vain (tcp.late). */
+#define FT_LOOK_NS (200 * NSEC_PER_MSEC)
 /*
  * Copies the record (checked before). Over max_records the oldest goes out early. 0, -ENOMEM, or
  * ft_rec_check's.

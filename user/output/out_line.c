@@ -46,6 +46,30 @@ static void line_retransmit(struct ft_buf *b, const struct ft_hdr *ev, const str
 		ft_buf_puts(b, " (SYN)");
 }
 
+static void line_late(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_tcp_late *e = (const void *)ev;
+
+	ends(b, ev, attr, e->daddr, e->dport);
+	ifname(b, e->ifname);
+	ft_buf_puts(b, "  late, not lost: ");
+	text_count(b, e->segs);
+	ft_buf_puts(b, e->segs == 1 ? " seg" : " segs");
+}
+
+static void line_stall(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_tcp_stall *e = (const void *)ev;
+
+	ends(b, ev, attr, e->daddr, e->dport);
+	ifname(b, e->ifname);
+	if (e->timeouts)
+		ft_buf_printf(b, "  stands still: %u timeouts in a row, %u seg%s unacknowledged",
+			      e->timeouts, e->unacked_segs, e->unacked_segs == 1 ? "" : "s");
+	else
+		ft_buf_puts(b, "  goes on again");
+}
+
 static void line_reset(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_tcp_reset *e = (const void *)ev;
@@ -241,6 +265,8 @@ static const struct {
 	void (*fn)(struct ft_buf *, const struct ft_hdr *, const struct ft_attr *);
 } lines[] = {
 	{ FT_KIND_tcp_retransmit, "TCP", line_retransmit },
+	{ FT_KIND_tcp_late, "TCP", line_late },
+	{ FT_KIND_tcp_stall, "TCP", line_stall },
 	{ FT_KIND_tcp_reset, "TCP", line_reset },
 	{ FT_KIND_tcp_state, "TCP", line_state },
 	{ FT_KIND_net_drop, "NET", line_drop },

@@ -299,6 +299,8 @@ static const struct {
 	{ FT_KIND_lost, SHOW_NORMAL, false, NULL },
 	{ FT_KIND_clock_step, SHOW_NORMAL, false, NULL },
 	{ FT_KIND_tcp_retransmit, SHOW_NORMAL, true, NULL },
+	{ FT_KIND_tcp_late, SHOW_NORMAL, true, NULL },
+	{ FT_KIND_tcp_stall, SHOW_NORMAL, false, NULL },
 	{ FT_KIND_tcp_reset, SHOW_NORMAL, true, NULL },
 	{ FT_KIND_net_drop, SHOW_NORMAL, true, NULL },
 	{ FT_KIND_net_link, SHOW_NORMAL, false, NULL },

@@ -49,6 +49,8 @@ struct ft_bpf {
 	pthread_mutex_t lock; /* of shared: objects are loaded side by side */
 	struct shared_map shared[MAX_SHARED];
 	size_t nshared;
+	int look_timer;
+	uint64_t look_ns; /* 0: no look is due before the next tick */
 	struct ring_buffer *ring;
 	unsigned int drained; /* records of this turn */
 	struct ft_storm *storm;
@@ -264,12 +266,19 @@ static void handlers_free(struct ft_bpf *b)
 
 static void probe_attach(struct ft_bpf *b, size_t i)
 {
+	union bpf_iter_link_info what = {};
+	DECLARE_LIBBPF_OPTS(bpf_iter_attach_opts, opts);
 	struct ft_probe *p = &b->probes[i];
 	struct bpf_program *prog = ft_bpf_program(b, p->object, p->program);
 
 	if (p->error || !prog || ft_uprobe_row(p))
 		return;
-	b->links[i] = is_iter(p) ? bpf_program__attach_iter(prog, NULL)
+	if (p->map) {
+		what.map.map_fd = shared_fd(b, p->map);
+		opts.link_info = &what;
+		opts.link_info_len = sizeof(what);
+	}
+	b->links[i] = is_iter(p) ? bpf_program__attach_iter(prog, &opts)
 				 : bpf_program__attach_trace(prog);
 	if (!b->links[i])
 		probe_off(p, -errno, errno == EPERM ? "attach not permitted" : strerror(errno));
@@ -284,6 +293,44 @@ static int variable_set(struct ft_bpf *b, const char *object, const char *sectio
 	uint32_t zero = 0;
 
 	return fd < 0 ? fd : bpf_map_update_elem(fd, &zero, &value, BPF_ANY);
+}
+
+/* --- looks at sockets --- */
+
+static int iter_run(struct ft_bpf *b, const char *program)
+{
+	struct ft_probe *p = ft_bpf_probe(b, "tcp", program);
+	_cleanup_close_ int fd = -1;
+	char buf[64];
+	ssize_t n;
+
+	if (!p || p->state != FT_PROBE_ON)
+		return -ENOENT;
+	fd = bpf_iter_create(bpf_link__fd(b->links[p - b->probes]));
+	if (fd < 0)
+		return -errno;
+	do {
+		n = read(fd, buf, sizeof(buf));
+	} while (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)));
+	return n < 0 ? -errno : 0;
+}
+
+/* The probe table says why there is no such look. */
+static void look_at_sockets(void *ctx)
+{
+	struct ft_bpf *b = ctx;
+
+	b->look_ns = 0;
+	iter_run(b, "sock_look");
+}
+
+/* The receiver tells within a round trip whether what was sent again had been lost. */
+static void look_soon(struct ft_bpf *b)
+{
+	if (b->look_ns)
+		return;
+	b->look_ns = ft_mono_ns() + FT_LOOK_NS;
+	ft_loop_timer_set(b->look_timer, b->look_ns);
 }
 
 /* --- records from the ring --- */
@@ -320,6 +367,8 @@ static void emit_raw(void *ctx, const void *rec, size_t len)
 	struct ft_bpf *b = ctx;
 	const struct ft_hdr *h = rec;
 
+	if (h->kind == FT_KIND_tcp_retransmit)
+		look_soon(b);
 	if (len == sizeof(struct ft_ev_net_drop) && h->kind == FT_KIND_net_drop)
 		emit_drop(b, rec);
 	else if (len == sizeof(struct ft_ev_tcp_reset) && h->kind == FT_KIND_tcp_reset)
@@ -350,6 +399,7 @@ void ft_bpf_drain(struct ft_bpf *b)
 
 void ft_bpf_stop(struct ft_bpf *b)
 {
+	look_at_sockets(b);
 	for (size_t i = 0; i < ARRAY_SIZE(b->objects); i++)
 		variable_set(b, b->objects[i].name, ".data.ready", 0);
 	while (drain(b))
@@ -371,6 +421,9 @@ static int ring_open(struct ft_bpf *b, int load_err)
 	b->ring = ring_buffer__new(fd, ring_record, b, NULL);
 	if (!b->ring)
 		return -errno;
+	b->look_timer = ft_loop_timer(b->loop, look_at_sockets, b);
+	if (b->look_timer < 0)
+		return b->look_timer;
 	err = ft_loop_add(b->loop, ring_buffer__epoll_fd(b->ring), ring_ready, b);
 	if (!err && b->opts.collectives)
 		err = ft_loop_every(b->loop, FT_DRAIN_MS, ring_ready, b);
@@ -614,6 +667,7 @@ void ft_bpf_tick(struct ft_bpf *b)
 		variable_set(b, "tcp", ".data.unconfirmed", 0);
 		ft_bpf_seed_sockets(b);
 	}
+	look_at_sockets(b);
 	ft_storm_read(b->storm, &emit);
 	read_misses(b);
 }
@@ -666,20 +720,7 @@ bool ft_bpf_netns_has(struct ft_bpf *b, uint32_t netns)
 
 int ft_bpf_seed_sockets(struct ft_bpf *b)
 {
-	struct ft_probe *p = ft_bpf_probe(b, "tcp", "sock_iter");
-	_cleanup_close_ int fd = -1;
-	char buf[64];
-	ssize_t n;
-
-	if (!p || p->state != FT_PROBE_ON)
-		return -ENOENT;
-	fd = bpf_iter_create(bpf_link__fd(b->links[p - b->probes]));
-	if (fd < 0)
-		return -errno;
-	do {
-		n = read(fd, buf, sizeof(buf));
-	} while (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)));
-	return n < 0 ? -errno : 0;
+	return iter_run(b, "sock_iter");
 }
 
 struct bpf_program *ft_bpf_program(struct ft_bpf *b, const char *object, const char *program)

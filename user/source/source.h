@@ -32,6 +32,7 @@ enum ft_probe_state { FT_PROBE_OFF, FT_PROBE_ON, FT_PROBE_UNNEEDED };
 struct ft_probe {
 	const char *object, *program; /* object "" is a poller */
 	const char *attach;	      /* "tp_btf/kfree_skb" */
+	const char *map;	      /* that an iterator goes through, NULL none */
 	const char *what;	      /* event that it gives */
 	const char *cost;	      /* cost class */
 	const char *hides;	      /* what the user does not see without it */
