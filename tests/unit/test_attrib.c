@@ -45,6 +45,24 @@ static void test_severity_exit(void **state)
 	assert_int_equal(got.severity, FT_INFO);
 }
 
+/* The record of the end was lost, and only that it has ended is told later: neither good nor bad. */
+static void test_exit_unknown(void **state)
+{
+	struct ft_rec r;
+
+	(void)state;
+	feed_proc(10, 7, 0);
+	ft_rec_new(&r, FT_KIND_proc_exit, 5);
+	head(&r, 10, "trainer");
+	feed(&r);
+	assert_int_equal(got.nranks, 1);
+	assert_int_equal(got.severity, FT_INFO);
+	ft_rec_new(&r, FT_KIND_net_tx_timeout, 6);
+	((struct ft_ev_net_tx_timeout *)&r)->netns = 7;
+	feed(&r);
+	assert_int_equal(got.nranks, 0);
+}
+
 static void test_shared_by_record(void **state)
 {
 	struct ft_rec r;
@@ -81,7 +99,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		T(test_how_of_record_stays), T(test_severity_default), T(test_severity_exit),
-		T(test_shared_by_record),    T(test_random),
+		T(test_exit_unknown),	     T(test_shared_by_record), T(test_random),
 	};
 
 	ft_attrib_free(NULL);

@@ -77,7 +77,9 @@ void heirs_fill(struct ft_attrib *a, struct proc *p, const struct ft_hdr *ev, co
 	if (!told && !since_ns)
 		return;
 	for (struct proc *q = a->procs; q; q = q->hh.next) {
-		if (q == p || q->exited || !descends(a, q, p, told ? 0 : since_ns))
+		/* Of many helpers one is enough: this is done for each event of a storm. */
+		if (q == p || q->exited || (any && q->helper) ||
+		    !descends(a, q, p, told ? 0 : since_ns))
 			continue;
 		any = true;
 		if (!q->helper)
