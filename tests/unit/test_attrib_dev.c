@@ -314,6 +314,10 @@ static void test_nic_by_address(void **state)
 	assert_no_nic();
 	feed_synack("10.0.0.1", "10.0.0.1");
 	assert_no_nic();
+	/* an address of a routed host: it may leave by any of its NICs */
+	feed_addr(7, 1, "lo", "10.0.3.1");
+	feed_synack("10.0.3.1", "10.0.0.2");
+	assert_no_nic();
 }
 
 static void test_nic_by_address_of_several(void **state)

@@ -65,6 +65,7 @@ void netdev_inventory(struct ft_attrib *a, const struct ft_hdr *ev)
 	ft_fmt(d->nic.netdev, "%.*s", (int)sizeof(e->ifname), e->ifname);
 	ft_str_copy(ev, e->ibdev, d->nic.ibdev, sizeof(d->nic.ibdev));
 	ft_str_copy(ev, e->bdf, d->nic.bdf, sizeof(d->nic.bdf));
+	d->inner = !strcmp(d->nic.netdev, "lo") || ft_str_is(ev, e->driver, "dummy");
 	addrs_copy(d, e);
 }
 
@@ -109,8 +110,8 @@ static bool carries(const struct netdev *d, uint32_t netns, const uint8_t ip[16]
 }
 
 /*
- * Nothing where several carry it, which the route would have told apart, or where the remote address
- * is of this namespace, too: what goes from here to here crosses none of the NICs.
+ * Nothing where several carry it, which the route would have told apart, or one that sends nothing,
+ * or where the remote address is of this namespace, too: what goes from here to here crosses no NIC.
  */
 void nic_fill_by_addr(struct ft_attrib *a, const struct tuple *t, struct ft_attr *out)
 {
@@ -125,7 +126,7 @@ void nic_fill_by_addr(struct ft_attrib *a, const struct tuple *t, struct ft_attr
 		only = d;
 		n++;
 	}
-	if (n == 1)
+	if (n == 1 && !only->inner)
 		nic_fill(a, t->netns, only->key.ifindex, only->nic.netdev, out);
 }
 

@@ -78,6 +78,7 @@ struct netdev {
 		uint32_t netns, ifindex;
 	} key;
 	struct ft_attr_nic nic;
+	bool inner; /* lo, dummy: carries addresses of a routed host, and sends nothing out */
 	uint8_t addrs[NETDEV_ADDRS][16];
 	int naddrs;
 };
