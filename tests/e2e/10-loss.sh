@@ -30,10 +30,12 @@ prepare()
 	done
 }
 
-# Half of the SYN-ACKs to and from the rank, so that some are sent again for certain.
-lose_synacks()
+# Every other SYN and SYN-ACK of the rank, while the job meets: some are sent again for certain.
+lose_handshakes()
 {
-	net_loss "$1" "$2" 1/2 both 'tcp flags & (syn | ack) == (syn | ack)'
+	net_loss "$1" "$2" 1/2 both 'tcp flags & syn == syn'
+	job_go "$1"
+	ok "job $1: the ranks meet all the same" wait_until 20 job_says "$1" "$2" '^init rank'
 }
 
 # The loss ends before the job does: a FIN that is lost after its process has gone would be
@@ -178,7 +180,7 @@ prepare 1 10.99.1 steps
 prepare 2 10.99.1 init
 trace_start two -p "${JOB_PID[1]}"
 trace_start three -p "${JOB_PID[2]}"
-lose_synacks 2 2
+lose_handshakes 2 2
 lose 1 2
 finish 1 two
 finish 2 three
