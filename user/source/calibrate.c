@@ -21,7 +21,8 @@
 
 #include "source/uprobe.h"
 
-#define CALIBRATE_MS 2000
+#define CALIBRATE_MS   2000
+#define DETACH_STEP_US 10000 /* about a grace period */
 
 /* The probed function: not inlined, not folded with another, not left out. */
 int ft_calibrate_target(int x);
@@ -211,11 +212,11 @@ static void keep(struct ft_uprobe_links *links)
 		ft_uprobe_detach(links);
 }
 
-static void *detach_kept(void *arg)
+/* One after the other, but none waits for the grace periods of another: the lock stays ready. */
+static void *detach_one(void *arg)
 {
-	(void)arg;
-	while (nkept)
-		ft_uprobe_detach(&kept[--nkept]);
+	usleep(((struct ft_uprobe_links *)arg - kept) * DETACH_STEP_US);
+	ft_uprobe_detach(arg);
 	return NULL;
 }
 
@@ -223,12 +224,14 @@ void ft_uprobe_trials_end(void)
 {
 	pthread_t thread;
 
-	if (!nkept)
-		return;
-	if (pthread_create(&thread, NULL, detach_kept, NULL))
-		detach_kept(NULL);
-	else
-		pthread_detach(thread);
+	while (nkept) {
+		struct ft_uprobe_links *links = &kept[--nkept];
+
+		if (pthread_create(&thread, NULL, detach_one, links))
+			ft_uprobe_detach(links);
+		else
+			pthread_detach(thread);
+	}
 }
 
 static void run_child(struct trial *t, int map_fd)

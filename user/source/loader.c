@@ -7,6 +7,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <sys/mman.h>
 
 #include "source/core_btf.h"
@@ -47,6 +48,8 @@ struct ft_bpf {
 	char core_path[32];	 /* what the objects are relocated against */
 	int core_fd;
 	pthread_mutex_t lock; /* of shared: objects are loaded side by side */
+	sem_t shared_made;
+	bool no_kernel; /* its BTF could not be read: nothing to load */
 	struct shared_map shared[MAX_SHARED];
 	size_t nshared;
 	int look_timer;
@@ -90,7 +93,7 @@ static void probe_off(struct ft_probe *p, int err, const char *reason)
 
 static const char *load_reason(int err)
 {
-	static char text[128];
+	static _Thread_local char text[128];
 
 	if (err == -EPERM)
 		return "not permitted: needs CAP_BPF and CAP_PERFMON, or the kernel is locked down";
@@ -432,65 +435,6 @@ static int ring_open(struct ft_bpf *b, int load_err)
 
 /* --- the whole --- */
 
-/* A part of the work, done in a thread of its own. */
-struct beside {
-	pthread_t thread;
-	bool started;
-};
-
-static void beside_start(struct beside *x, void *(*fn)(void *), struct ft_bpf *b)
-{
-	x->started = !pthread_create(&x->thread, NULL, fn, b);
-	if (!x->started)
-		fn(b);
-}
-
-static void beside_wait(struct beside *x)
-{
-	if (x->started)
-		pthread_join(x->thread, NULL);
-}
-
-static void *calibrate(void *ctx)
-{
-	struct ft_bpf *b = ctx;
-
-	ft_uprobe_resolve(b->probes, b->nprobes);
-	return NULL;
-}
-
-/* The verifier takes as long for it as for all others. */
-static void *load_nccl(void *ctx)
-{
-	struct ft_bpf *b = ctx;
-
-	object_load(b, &b->objects[NCCL]);
-	return NULL;
-}
-
-static int bpf_load_all(struct ft_bpf *b, struct beside *calibration)
-{
-	struct beside nccl = {};
-	int load_err = 0;
-	size_t i = 0;
-
-	/* The first one that loads makes the maps that all share. */
-	while (!b->nshared && i < NCCL)
-		load_err = object_load(b, &b->objects[i++]) ?: load_err;
-	beside_wait(calibration);
-	beside_start(&nccl, load_nccl, b);
-	while (i < NCCL)
-		load_err = object_load(b, &b->objects[i++]) ?: load_err;
-	beside_wait(&nccl);
-	ft_uprobe_trials_end();
-	handlers_free(b);
-	b->links = calloc(b->nprobes, sizeof(*b->links));
-	b->misses = calloc(b->nprobes, sizeof(*b->misses));
-	if (!b->links || !b->misses)
-		return -ENOMEM;
-	return ring_open(b, load_err);
-}
-
 static int core_names(struct ft_bpf *b, struct ft_core_names **names)
 {
 	int err = 0;
@@ -544,6 +488,61 @@ static int kernel_read(struct ft_bpf *b)
 	return err;
 }
 
+/*
+ * Beside the other objects: the trials of uprobes wait for the kernel most of the time, and the
+ * verifier takes as long for this object as for half of the others.
+ */
+static void *load_nccl(void *ctx)
+{
+	struct ft_bpf *b = ctx;
+
+	ft_uprobe_resolve(b->probes, b->nprobes);
+	TEMP_FAILURE_RETRY(sem_wait(&b->shared_made));
+	if (!b->no_kernel)
+		object_load(b, &b->objects[NCCL]);
+	return NULL;
+}
+
+/* The first object that loads makes the maps that all share. */
+static int load_others(struct ft_bpf *b)
+{
+	int load_err = 0;
+	size_t i = 0;
+
+	while (!b->nshared && i < NCCL)
+		load_err = object_load(b, &b->objects[i++]) ?: load_err;
+	sem_post(&b->shared_made);
+	while (i < NCCL)
+		load_err = object_load(b, &b->objects[i++]) ?: load_err;
+	return load_err;
+}
+
+static int bpf_load_all(struct ft_bpf *b)
+{
+	pthread_t thread;
+	bool beside = !pthread_create(&thread, NULL, load_nccl, b);
+	int load_err = 0, err = kernel_read(b);
+
+	b->no_kernel = err;
+	if (err)
+		sem_post(&b->shared_made);
+	else
+		load_err = load_others(b);
+	if (beside)
+		pthread_join(thread, NULL);
+	else
+		load_nccl(b);
+	ft_uprobe_trials_end();
+	handlers_free(b);
+	if (err)
+		return err;
+	b->links = calloc(b->nprobes, sizeof(*b->links));
+	b->misses = calloc(b->nprobes, sizeof(*b->misses));
+	if (!b->links || !b->misses)
+		return -ENOMEM;
+	return ring_open(b, load_err);
+}
+
 static void bpf_attach_all(struct ft_bpf *b)
 {
 	for (size_t i = 0; i < b->nprobes; i++)
@@ -554,7 +553,6 @@ int ft_bpf_open(struct ft_bpf **out, const struct ft_bpf_opts *opts, struct ft_l
 		const struct ft_emit *emit)
 {
 	struct ft_bpf *b = calloc(1, sizeof(*b));
-	struct beside calibration = {};
 	int err;
 
 	if (!b)
@@ -566,6 +564,7 @@ int ft_bpf_open(struct ft_bpf **out, const struct ft_bpf_opts *opts, struct ft_l
 		.core_fd = -1,
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 	};
+	sem_init(&b->shared_made, 0, 0);
 	libbpf_set_print(log_line);
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
 #define OBJECT(n) { #n, _binary_##n##_bpf_o_start, _binary_##n##_bpf_o_end, NULL },
@@ -573,17 +572,7 @@ int ft_bpf_open(struct ft_bpf **out, const struct ft_bpf_opts *opts, struct ft_l
 	       sizeof(b->objects));
 #undef OBJECT
 	b->probes = ft_probe_table(&b->nprobes);
-	if (!b->probes) {
-		ft_bpf_free(b);
-		return -ENOMEM;
-	}
-	/* It waits for the kernel most of the time. */
-	beside_start(&calibration, calibrate, b);
-	err = kernel_read(b);
-	if (err)
-		beside_wait(&calibration);
-	else
-		err = bpf_load_all(b, &calibration);
+	err = b->probes ? bpf_load_all(b) : -ENOMEM;
 	if (!err)
 		err = ft_storm_new(&b->storm, shared_fd(b, "ft_agg"), shared_fd(b, "ft_counts"));
 	if (err) {
