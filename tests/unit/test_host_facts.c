@@ -5,6 +5,8 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/inotify.h>
 #include <sys/wait.h>
 
 #include "fixtures/machine.h"
@@ -205,6 +207,81 @@ static void test_inventory(void **state)
 	assert_int_equal(missing, 0);
 }
 
+/* --- the same with a question after each process --- */
+struct until {
+	size_t asked, stop_after; /* 0: never */
+	size_t records;		  /* they come after the last question */
+	uint32_t pids[8];
+	bool helper[8];
+};
+
+static bool until_stop(void *ctx)
+{
+	struct until *u = ctx;
+
+	assert_int_equal(u->records, 0);
+	return ++u->asked != u->stop_after;
+}
+
+static void until_record(void *ctx, struct ft_hdr *ev)
+{
+	struct until *u = ctx;
+
+	assert_int_equal(ev->kind, FT_KIND_inv_proc);
+	assert_true(u->records < ARRAY_SIZE(u->pids));
+	u->pids[u->records] = ev->pid;
+	u->helper[u->records++] = ((const struct ft_ev_inv_proc *)ev)->helper;
+}
+
+static ssize_t inventory_until(struct until *u, const uint32_t *pids, size_t n)
+{
+	return ft_proc_inventory_while(machine_root, pids, n, ANSWER_MS, NULL, until_record,
+				       until_stop, u);
+}
+
+static void test_inventory_while(void **state)
+{
+	/* rank 8 and a worker of its, then one that is gone, then rank 9 */
+	const uint32_t pids[] = { 1001, 1100, 4711, 1002 };
+	struct until all = {}, two = { .stop_after = 2 }, gone = { .stop_after = 3 };
+
+	(void)state;
+	assert_int_equal(inventory_until(&all, pids, 4), 4);
+	assert_int_equal(all.asked, 4);
+	assert_int_equal(all.records, 3);
+	assert_int_equal(all.pids[2], 1002);
+	/* ended early: what was read is told, and judged among itself */
+	assert_int_equal(inventory_until(&two, pids, 4), 2);
+	assert_int_equal(two.asked, 2);
+	assert_int_equal(two.records, 2);
+	assert_true(two.pids[0] == 1001 && two.pids[1] == 1100);
+	assert_true(!two.helper[0] && two.helper[1]);
+	/* the one that is gone was looked at, too: it must not come again */
+	assert_int_equal(inventory_until(&gone, pids, 4), 3);
+	assert_int_equal(gone.records, 2);
+	memset(&all, 0, sizeof(all));
+	assert_int_equal(inventory_until(&all, pids, 0), 0);
+	assert_true(!all.asked && !all.records);
+}
+
+/* Lets the reads of a pipe end, and waits until the last reader has closed it. */
+static void let_end(const char *pipe)
+{
+	struct pollfd watch = { inotify_init1(IN_CLOEXEC), POLLIN, 0 };
+	char events[4096];
+	int fd = -1;
+
+	assert_true(inotify_add_watch(watch.fd, pipe, IN_CLOSE_NOWRITE) >= 0);
+	close(open(pipe, O_WRONLY));
+	while ((fd = open(pipe, O_WRONLY | O_NONBLOCK)) >= 0) {
+		close(fd);
+		assert_int_equal(poll(&watch, 1, 10000), 1);
+		assert_true(read(watch.fd, events, sizeof(events)) > 0);
+	}
+	assert_int_equal(errno, ENXIO);
+	close(watch.fd);
+}
+
 /*
  * A process that holds its memory lock: the read waits for ever. A pipe without writer stands for
  * it.
@@ -216,7 +293,6 @@ static void test_no_answer(void **state)
 	struct ft_proc_facts *f = NULL;
 	char path[128];
 	uint64_t begin = ft_mono_ns();
-	int fd;
 
 	(void)state;
 	ft_fmt(path, "%s/proc/1001/maps", machine_root);
@@ -239,10 +315,7 @@ static void test_no_answer(void **state)
 	assert_int_equal(records, 1);
 	assert_int_equal(missing, 1);
 	assert_string_equal(what, "/proc/1001/maps");
-	/* let the threads end */
-	fd = open(path, O_WRONLY);
-	close(fd);
-	usleep(50000);
+	let_end(path);
 }
 
 static void test_gone(void **state)
@@ -324,6 +397,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_big_environment, hgx, machine_free),
 		cmocka_unit_test_setup_teardown(test_amd, machine_new, machine_free),
 		cmocka_unit_test_setup_teardown(test_inventory, hgx, machine_free),
+		cmocka_unit_test_setup_teardown(test_inventory_while, hgx, machine_free),
 		cmocka_unit_test_setup_teardown(test_no_answer, hgx, machine_free),
 		cmocka_unit_test_setup_teardown(test_gone, hgx, machine_free),
 		cmocka_unit_test_setup_teardown(test_kthread, hgx, machine_free),
