@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 #include <pthread.h>
 #include <semaphore.h>
+#include <time.h>
 
 #include "records.h"
 
 struct job {
-	sem_t go;
+	sem_t go, ended;
 	int result, released;
 };
+
+static pthread_key_t at_end; /* its destructor runs when all else of a worker is done */
+
+static void ended(void *p)
+{
+	sem_post(&((struct job *)p)->ended);
+}
 
 static int answers(void *p)
 {
@@ -16,7 +24,10 @@ static int answers(void *p)
 
 static int hangs(void *p)
 {
-	sem_wait(&((struct job *)p)->go);
+	struct job *j = p;
+
+	pthread_setspecific(at_end, j);
+	sem_wait(&j->go);
 	return 1;
 }
 
@@ -25,14 +36,24 @@ static void release(void *p)
 	__atomic_add_fetch(&((struct job *)p)->released, 1, __ATOMIC_SEQ_CST);
 }
 
-static bool released(struct job *j)
+static void hang(struct job *j, int timeout_ms)
 {
-	for (int i = 0; i < 5000; i++) {
-		if (__atomic_load_n(&j->released, __ATOMIC_SEQ_CST))
-			return true;
-		usleep(1000);
-	}
-	return false;
+	sem_init(&j->go, 0, 0);
+	sem_init(&j->ended, 0, 0);
+	assert_int_equal(ft_worker_call(hangs, release, j, timeout_ms), -ETIMEDOUT);
+	assert_int_equal(__atomic_load_n(&j->released, __ATOMIC_SEQ_CST), 0);
+}
+
+/* Lets it go on and waits for the end of its thread. */
+static void let_end(struct job *j)
+{
+	struct timespec t;
+
+	sem_post(&j->go);
+	clock_gettime(CLOCK_REALTIME, &t);
+	t.tv_sec += 10;
+	assert_int_equal(sem_timedwait(&j->ended, &t), 0);
+	assert_int_equal(j->released, 1);
 }
 
 static void test_result(void **state)
@@ -50,12 +71,9 @@ static void test_deadline(void **state)
 	uint64_t start = ft_mono_ns();
 
 	(void)state;
-	sem_init(&j.go, 0, 0);
-	assert_int_equal(ft_worker_call(hangs, release, &j, 30), -ETIMEDOUT);
+	hang(&j, 30);
 	assert_true(ft_mono_ns() - start >= 29 * NSEC_PER_MSEC);
-	assert_int_equal(__atomic_load_n(&j.released, __ATOMIC_SEQ_CST), 0);
-	sem_post(&j.go);
-	assert_true(released(&j));
+	let_end(&j);
 }
 
 static void test_stuck_bound(void **state)
@@ -64,19 +82,16 @@ static void test_stuck_bound(void **state)
 	struct job more = { .result = 3 };
 
 	(void)state;
-	for (int i = 0; i < FT_WORKERS_STUCK; i++) {
-		sem_init(&j[i].go, 0, 0);
-		assert_int_equal(ft_worker_call(hangs, release, &j[i], 1), -ETIMEDOUT);
-	}
+	for (int i = 0; i < FT_WORKERS_STUCK; i++)
+		hang(&j[i], 1);
 	assert_int_equal(ft_worker_call(answers, release, &more, 1000), -EBUSY);
-	for (int i = 0; i < FT_WORKERS_STUCK; i++)
-		sem_post(&j[i].go);
-	for (int i = 0; i < FT_WORKERS_STUCK; i++)
-		assert_true(released(&j[i]));
-	/* the counter follows just after the release */
-	for (int i = 0; i < 1000 && ft_worker_call(answers, release, &more, 1000) == -EBUSY; i++)
-		usleep(1000);
-	assert_int_equal(ft_worker_call(answers, release, &more, 1000), 3);
+	/* one that ends makes room for one */
+	let_end(&j[0]);
+	assert_int_equal(ft_worker_call(answers, release, &more, 5000), 3);
+	for (int i = 1; i < FT_WORKERS_STUCK; i++)
+		let_end(&j[i]);
+	assert_int_equal(ft_worker_call(answers, release, &more, 5000), 3);
+	assert_int_equal(more.released, 0);
 }
 
 int main(void)
@@ -87,5 +102,7 @@ int main(void)
 		cmocka_unit_test(test_stuck_bound),
 	};
 
+	if (pthread_key_create(&at_end, ended))
+		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
