@@ -14,9 +14,13 @@ int ft_cmd_topo(int argc, char **argv);
 /* Exit status for a failed ft_bpf_open(), with the message printed. */
 int ft_bpf_failed(int err);
 
+struct ft_bpf;
+/* Says of programs that the kernel refused that it is locked down, where it is. */
+void ft_perm_explain(struct ft_bpf *b);
+
 /*
  * Calls each(out, name, what it hides) for every capability that is missing, or only for the two
- * that nothing works without. Returns their number.
+ * that nothing works without; each may be NULL. Returns their number.
  */
 int ft_perm_missing(struct ft_buf *out, bool essential,
 		    void (*each)(struct ft_buf *, const char *, const char *));

@@ -3,6 +3,7 @@
 #include <sys/capability.h>
 
 #include "cli/cli.h"
+#include "source/source.h"
 
 static const struct {
 	cap_value_t cap;
@@ -44,7 +45,8 @@ int ft_perm_missing(struct ft_buf *out, bool essential,
 		if (have(caps, needs[i].cap) ||
 		    (needs[i].admin_will_do && have(caps, CAP_SYS_ADMIN)))
 			continue;
-		each(out, needs[i].name, needs[i].hides);
+		if (each)
+			each(out, needs[i].name, needs[i].hides);
 		missing++;
 	}
 	cap_free(caps);
@@ -57,22 +59,39 @@ static void name_only(struct ft_buf *b, const char *name, const char *hides)
 	ft_buf_printf(b, "%s%s", b->len ? " and " : "", name);
 }
 
+/*
+ * Since 5.4 this mode takes from the verifier the helpers that read kernel memory: a program that
+ * calls one is refused with -EINVAL, as if it were wrong.
+ */
+static bool locked_down(void)
+{
+	char mode[128];
+
+	return !ft_read_line("", "/sys/kernel/security/lockdown", mode, sizeof(mode)) &&
+	       strstr(mode, "[confidentiality]");
+}
+
+void ft_perm_explain(struct ft_bpf *b)
+{
+	bool locked = locked_down();
+	size_t n;
+	struct ft_probe *p = ft_bpf_probes(b, &n);
+
+	for (size_t i = 0; locked && i < n; i++)
+		if (p[i].error == -EINVAL || p[i].error == -EPERM || p[i].error == -EACCES)
+			ft_fmt(p[i].reason,
+			       "the kernel is locked down (confidentiality); integrity or none would do");
+}
+
 static int no_permission(int err)
 {
 	_cleanup_buf_ struct ft_buf names = {};
-	char lockdown[128] = "";
 
 	if (ft_perm_missing(&names, true, name_only)) {
 		ft_err("not permitted: %s missing; run as root, or grant the capabilities (man fabrictrace, "
 		       "CAPABILITIES)",
 		       names.s);
 		return FT_EXIT_NOPERM;
-	}
-	if (!ft_read_line("", "/sys/kernel/security/lockdown", lockdown, sizeof(lockdown)) &&
-	    strstr(lockdown, "[confidentiality]")) {
-		ft_err("the kernel is locked down (confidentiality): it refuses every tracing program; boot with "
-		       "lockdown=integrity or none");
-		return FT_EXIT_UNAVAILABLE;
 	}
 	ft_err("the kernel refused every program: %s; `fabrictrace probes -v` shows its words",
 	       strerror(-err));
@@ -81,7 +100,14 @@ static int no_permission(int err)
 
 int ft_bpf_failed(int err)
 {
-	if (err == -EPERM || err == -EACCES)
+	bool refused = err == -EPERM || err == -EACCES;
+
+	if ((refused || err == -EINVAL) && !ft_perm_missing(NULL, true, NULL) && locked_down()) {
+		ft_err("the kernel is locked down (confidentiality): it refuses every tracing program; boot with "
+		       "lockdown=integrity or none");
+		return FT_EXIT_UNAVAILABLE;
+	}
+	if (refused)
 		return no_permission(err);
 	if (err == -ENOTSUP) {
 		ft_err("this kernel has no BTF (/sys/kernel/btf/vmlinux): it needs CONFIG_DEBUG_INFO_BTF=y, as the kernels "

@@ -119,6 +119,7 @@ int ft_cmd_probes(int argc, char **argv)
 	}
 	if (!o.json)
 		printf("%-8s %-30s %-15s %s\n", "SOURCE", "TARGET", "GIVES", "STATE");
+	ft_perm_explain(bpf);
 	p = ft_bpf_probes(bpf, &n);
 	for (size_t i = 0; i < n; i++) {
 		/* Without a job there is nothing to put a uprobe on, or to listen to. */

@@ -273,6 +273,7 @@ static int session_open(struct session *s)
 	err = ft_bpf_open(&s->bpf, &bpf_opts, s->loop, &s->emit);
 	if (err)
 		return ft_bpf_failed(err);
+	ft_perm_explain(s->bpf);
 	err = ft_link_src_new(&s->links, s->loop, &s->emit);
 	if (!err) {
 		ft_link_src_row(s->links, ft_bpf_probe(s->bpf, "", "rtnetlink"));

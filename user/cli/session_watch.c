@@ -227,7 +227,7 @@ static int targets_add(struct session *s, struct ft_pidset *set)
 		err = ft_target_resolve("", &t, set, why, sizeof(why));
 		if (err) {
 			ft_err("%s", why);
-			return err == -ENOMEM ? FT_EXIT_INTERNAL : FT_EXIT_NOTARGET;
+			return ft_target_failed(err);
 		}
 		leave_out_self(s, set);
 		for (size_t i = 0; i < set->n && !err; i++)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+#include <signal.h>
+
 #include "cli/target.h"
 #include "cli/target_cgroup.h"
 #include "cli/target_slurm.h"
@@ -152,6 +154,13 @@ static void note_inner(const char *root, const struct ft_proc_table *t, const ui
 }
 
 /* --- -p --- */
+
+/* It is there, yet not in /proc: that was mounted with hidepid=. */
+static bool is_hidden(const char *root, uint32_t pid)
+{
+	return !root[0] && kill(pid, 0) && errno == EPERM;
+}
+
 static int refuse(const char *root, const struct ft_proc_table *t, uint32_t pid, int why, char *err,
 		  size_t size)
 {
@@ -159,6 +168,10 @@ static int refuse(const char *root, const struct ft_proc_table *t, uint32_t pid,
 	_cleanup_free_ uint32_t *inner = st ? NULL : inner_pids(root, t);
 	_cleanup_buf_ struct ft_buf who = {};
 
+	if (!st && is_hidden(root, pid)) {
+		snprintf(err, size, "/proc hides process %u (hidepid): needs CAP_SYS_PTRACE", pid);
+		return -EPERM;
+	}
 	if (why == -EINVAL)
 		snprintf(err, size, "pid %u is a kernel thread (%s): it cannot be part of a job",
 			 pid, st->comm);
@@ -258,4 +271,11 @@ int ft_target_resolve(const char *root, const struct ft_target_opts *opts, struc
 	*set = new;
 	new = (struct ft_pidset){};
 	return 0;
+}
+
+int ft_target_failed(int err)
+{
+	return err == -ENOMEM  ? FT_EXIT_INTERNAL
+	       : err == -EPERM ? FT_EXIT_NOPERM
+			       : FT_EXIT_NOTARGET;
 }

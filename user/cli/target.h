@@ -29,9 +29,11 @@ void ft_pidset_del(struct ft_pidset *set, uint32_t pid);
  * Adds the processes to *set (zeroed before the first call; a second look adds those that came
  * meanwhile). On failure err holds one line that says what is wrong and what to do: -ESRCH (no such
  * process, or it has ended), -EINVAL (a kernel thread), -ENOENT (no such cgroup), -EEXIST (several
- * cgroups match), -ENOMEM, and what opening /proc gives.
+ * cgroups match), -EPERM (/proc hides it), -ENOMEM, and what opening /proc gives.
  */
 int ft_target_resolve(const char *root, const struct ft_target_opts *opts, struct ft_pidset *set,
 		      char *err, size_t size);
+/* The program's exit status for its failure. */
+int ft_target_failed(int err);
 
 #endif

@@ -85,7 +85,7 @@ static int find_procs(struct topo *t)
 		return 0;
 	if (err) {
 		ft_err("%s", why);
-		return err == -ENOMEM ? FT_EXIT_INTERNAL : FT_EXIT_NOTARGET;
+		return ft_target_failed(err);
 	}
 	if (t->set.note[0])
 		ft_warn("%s", t->set.note);
