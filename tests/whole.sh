@@ -17,7 +17,7 @@ whole()
 	else
 		failed=1
 		echo "not ok $count - $name"
-		grep -vE '^ok ' "$log" | tail -n 40 | sed 's/^/# /'
+		sed '/^ok /d' "$log" | tail -n 40 | sed 's/^/# /'
 	fi
 }
 

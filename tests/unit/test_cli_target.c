@@ -244,14 +244,6 @@ static void test_srun_steps(void **state)
 }
 
 /* --- cgroups --- */
-static void put_procs(const char *cgroup, const char *pids)
-{
-	char path[512];
-
-	ft_fmt(path, "%s/cgroup.procs", cgroup);
-	put(path, "%s", pids);
-}
-
 static int cgroups(void **state)
 {
 	if (job(state))

@@ -17,14 +17,6 @@
 
 static struct ft_cgroup_dirs dirs;
 
-static void put_procs(const char *cgroup, const char *pids)
-{
-	char path[512];
-
-	ft_fmt(path, "%s/cgroup.procs", cgroup);
-	put(path, "%s", pids);
-}
-
 static int set_up(void **state)
 {
 	if (machine_new(state))

@@ -140,18 +140,16 @@ static void test_ordinary_drops(void **state)
 			     "dropped packets: none on this node (200 in the ordinary course)"));
 }
 
-/* A storm has no addresses any more: by the interface and the direction. */
-static void test_storm(void **state)
+/* 5000 drops of packets to rank 2 that were only counted: one record, without addresses. */
+static void storm(uint32_t netns, const char *ifname, uint32_t ifindex)
 {
 	struct ft_rec r;
 	struct ft_ev_net_drop *e = ft_rec_new(&r, FT_KIND_net_drop, now);
 
-	(void)state;
-	job(true);
-	e->netns = NS(2);
-	e->ifindex = 2;
+	e->netns = netns;
+	e->ifindex = ifindex;
 	e->ingress = 1;
-	ft_strcpy(e->ifname, "eth0", 16);
+	ft_strcpy(e->ifname, ifname, 16);
 	ft_rec_str(&r, &e->reason, "NETFILTER_DROP");
 	head(&r, PID(2), "trainer");
 	r.h.count = 5000;
@@ -159,6 +157,14 @@ static void test_storm(void **state)
 	r.h.last_ns = now + 5;
 	r.h.flags = FT_REC_AGG;
 	play(&r);
+}
+
+/* A storm has no addresses any more: by the interface and the direction. */
+static void test_storm(void **state)
+{
+	(void)state;
+	job(true);
+	storm(NS(2), "eth0", 2);
 	retransmit(1, 500, 10);
 	assert_int_equal(verdict()->confidence, 3);
 	assert_string_equal(V.object, "eth0 of rank 2 (netns 4026532202)");
@@ -167,23 +173,10 @@ static void test_storm(void **state)
 /* At a switch port: the path is known by the first drops, the rest has an owner only. */
 static void test_storm_at_switch(void **state)
 {
-	struct ft_rec r;
-	struct ft_ev_net_drop *e;
-
 	(void)state;
 	job(true);
 	drop_at(1, 2, SWITCH_NS, "p2", "NETFILTER_DROP", 4);
-	e = ft_rec_new(&r, FT_KIND_net_drop, now);
-	e->netns = SWITCH_NS;
-	e->ingress = 1;
-	ft_strcpy(e->ifname, "p2", 16);
-	ft_rec_str(&r, &e->reason, "NETFILTER_DROP");
-	head(&r, PID(2), "trainer");
-	r.h.count = 5000;
-	r.h.first_ns = now;
-	r.h.last_ns = now + 5;
-	r.h.flags = FT_REC_AGG;
-	play(&r);
+	storm(SWITCH_NS, "p2", FT_NONE_U32);
 	retransmit(1, 500, 10);
 	assert_false(list_has(verdict()->evidence, "no drop was seen"));
 	assert_string_equal(V.object, "path between rank 1 and rank 2, at p2");

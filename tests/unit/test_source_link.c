@@ -93,13 +93,36 @@ static void need_namespace(void)
 	skip();
 }
 
+/* --- the source --- */
+static struct ft_link_src *source;
+static struct ft_loop *loop;
+
+static void watch_start(void)
+{
+	assert_int_equal(ft_loop_new(&loop), 0);
+	assert_int_equal(ft_link_src_new(&source, loop, &emit), 0);
+}
+
+static void watch_namespace(void)
+{
+	need_namespace();
+	watch_start();
+	assert_int_equal(ft_link_src_add(source, child, netns), 0);
+}
+
+static void watch_end(void)
+{
+	ft_link_src_free(source);
+	ft_loop_free(loop);
+}
+
 static void stop(void *ctx)
 {
 	ft_loop_stop(ctx);
 }
 
 /* Lets the loop run for a while. */
-static void run_loop(struct ft_loop *loop, unsigned int ms)
+static void run_loop(unsigned int ms)
 {
 	int timer = ft_loop_timer(loop, stop, loop);
 
@@ -140,16 +163,11 @@ static size_t links(const char *ifname, const struct ft_ev_net_link **last, uint
 static void test_inventory(void **state)
 {
 	const struct ft_ev_inv_netdev *e;
-	struct ft_link_src *s;
-	struct ft_loop *loop;
 	char driver[32];
 	size_t before;
 
 	(void)state;
-	need_namespace();
-	assert_int_equal(ft_loop_new(&loop), 0);
-	assert_int_equal(ft_link_src_new(&s, loop, &emit), 0);
-	assert_int_equal(ft_link_src_add(s, child, netns), 0);
+	watch_namespace();
 	e = netdev("v0");
 	assert_int_equal(e->netns, netns);
 	assert_int_equal(e->carrier, 1);
@@ -162,35 +180,29 @@ static void test_inventory(void **state)
 	assert_int_equal(netdev("lo")->speed_mbps, FT_NONE_U32);
 	/* once per namespace */
 	before = nseen;
-	assert_int_equal(ft_link_src_add(s, child, netns), 0);
+	assert_int_equal(ft_link_src_add(source, child, netns), 0);
 	assert_int_equal(nseen, before);
 	/* another process has the pid by now */
-	assert_int_equal(ft_link_src_add(s, child, netns + 1), -ESRCH);
-	ft_link_src_free(s);
-	ft_loop_free(loop);
+	assert_int_equal(ft_link_src_add(source, child, netns + 1), -ESRCH);
+	watch_end();
 }
 
 static void test_flaps(void **state)
 {
 	const struct ft_ev_net_link *last = NULL;
-	struct ft_link_src *s;
-	struct ft_loop *loop;
 	uint32_t downs;
 	size_t n;
 
 	(void)state;
-	need_namespace();
-	assert_int_equal(ft_loop_new(&loop), 0);
-	assert_int_equal(ft_link_src_new(&s, loop, &emit), 0);
-	assert_int_equal(ft_link_src_add(s, child, netns), 0);
+	watch_namespace();
 	/* an event without a change of the link is no line */
 	assert_int_equal(run("ip link set v0 alias x"), 0);
-	run_loop(loop, 100);
+	run_loop(100);
 	assert_int_equal(links("v0", &last, &downs), 0);
 
 	assert_int_equal(
 		run("for i in 1 2 3 4 5 ; do ip link set v1 down ; ip link set v1 up ; done"), 0);
-	run_loop(loop, 300);
+	run_loop(300);
 	n = links("v0", &last, &downs);
 	assert_true(n >= 1);
 	assert_int_equal(downs, 5);
@@ -199,111 +211,84 @@ static void test_flaps(void **state)
 	assert_true(last->carrier_down_count >= 5);
 
 	assert_int_equal(run("ip link set v1 down"), 0);
-	run_loop(loop, 100);
+	run_loop(100);
 	assert_int_equal(links("v0", &last, &downs), n + 1);
 	assert_int_equal(last->carrier, 0);
-	ft_link_src_free(s);
-	ft_loop_free(loop);
+	watch_end();
 }
 
 static void test_come_and_go(void **state)
 {
 	const struct ft_ev_net_link *last = NULL;
 	const struct ft_ev_inv_netdev *e;
-	struct ft_link_src *s;
-	struct ft_loop *loop;
 	uint32_t downs;
 
 	(void)state;
-	need_namespace();
-	assert_int_equal(ft_loop_new(&loop), 0);
-	assert_int_equal(ft_link_src_new(&s, loop, &emit), 0);
-	assert_int_equal(ft_link_src_add(s, child, netns), 0);
+	watch_namespace();
 	assert_int_equal(
 		run("ip link add v2 type veth peer name v3 && ip addr add 10.1.1.1/32 dev v2"), 0);
-	run_loop(loop, 200);
+	run_loop(200);
 	e = netdev("v2");
 	assert_memory_equal((const char *)e + e->addrs.off, "10.1.1.1", 9);
 	/* renamed: told anew */
 	assert_int_equal(run("ip link set v3 name rail3"), 0);
-	run_loop(loop, 100);
+	run_loop(100);
 	assert_int_equal(netdev("rail3")->netns, netns);
 	assert_int_equal(run("ip link del v0"), 0);
-	run_loop(loop, 100);
+	run_loop(100);
 	assert_true(links("v0", &last, &downs) >= 1);
 	assert_int_equal(last->carrier, 0);
 	assert_int_equal(last->speed_mbps, FT_NONE_U32);
-	ft_link_src_free(s);
-	ft_loop_free(loop);
+	watch_end();
 }
 
 /* More messages than fit: the list is made anew, and the counts stay exact. */
 static void test_overflow(void **state)
 {
-	struct ft_link_src *s;
-	struct ft_loop *loop;
-
 	(void)state;
-	need_namespace();
-	assert_int_equal(ft_loop_new(&loop), 0);
-	assert_int_equal(ft_link_src_new(&s, loop, &emit), 0);
-	assert_int_equal(ft_link_src_add(s, child, netns), 0);
+	watch_namespace();
 	/* `ip -batch` is fast enough to fill a megabyte without us reading */
 	assert_int_equal(
 		run("for i in $(seq 1500) ; do echo link set v1 down ; echo link set v1 up ; done | ip -batch -"),
 		0);
-	run_loop(loop, 1500);
+	run_loop(1500);
 	assert_int_equal(all_downs, 1500);
 	assert_int_equal(last_carrier, 1);
 	assert_true(nlinks < 10); /* otherwise nothing was lost, and this tests nothing */
-	ft_link_src_free(s);
-	ft_loop_free(loop);
+	watch_end();
 }
 
 /* Our sockets must not keep a namespace whose last process has gone. */
 static void test_namespace_ends(void **state)
 {
-	struct ft_link_src *s;
-	struct ft_loop *loop;
-
 	(void)state;
-	need_namespace();
-	assert_int_equal(ft_loop_new(&loop), 0);
-	assert_int_equal(ft_link_src_new(&s, loop, &emit), 0);
-	assert_int_equal(ft_link_src_add(s, child, netns), 0);
+	watch_namespace();
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
-	run_loop(loop, 2500);
+	run_loop(2500);
 	/* forgotten: the same number is a new question, whose process is gone */
-	assert_int_equal(ft_link_src_add(s, child, netns), -ESRCH);
-	ft_link_src_free(s);
-	ft_loop_free(loop);
+	assert_int_equal(ft_link_src_add(source, child, netns), -ESRCH);
+	watch_end();
 }
 
 /* Our own namespace needs no right. */
 static void test_own(void **state)
 {
-	struct ft_link_src *s;
-	struct ft_loop *loop;
 	struct stat st;
 
 	(void)state;
 	nseen = 0;
 	assert_int_equal(stat("/proc/self/ns/net", &st), 0);
-	assert_int_equal(ft_loop_new(&loop), 0);
-	assert_int_equal(ft_link_src_new(&s, loop, &emit), 0);
-	assert_int_equal(ft_link_src_add(s, getpid(), st.st_ino), 0);
+	watch_start();
+	assert_int_equal(ft_link_src_add(source, getpid(), st.st_ino), 0);
 	assert_non_null(netdev("lo"));
-	ft_link_src_free(s);
-	ft_loop_free(loop);
+	watch_end();
 }
 
 /* Without CAP_SYS_ADMIN the namespace is named as not watched, once. */
 static void test_not_permitted(void **state)
 {
 	const struct ft_ev_inv_host *e = (const void *)seen[0].buf;
-	struct ft_link_src *s;
-	struct ft_loop *loop;
 	char reason[160];
 	int status;
 	pid_t pid;
@@ -314,14 +299,14 @@ static void test_not_permitted(void **state)
 	if (!pid) {
 		if (setgid(65534) || setuid(65534))
 			_exit(9);
-		if (ft_loop_new(&loop) || ft_link_src_new(&s, loop, &emit))
+		if (ft_loop_new(&loop) || ft_link_src_new(&source, loop, &emit))
 			_exit(8);
-		if (ft_link_src_add(s, child, netns) != -EACCES)
+		if (ft_link_src_add(source, child, netns) != -EACCES)
 			_exit(7);
 		if (nseen != 1 || seen[0].h.kind != FT_KIND_inv_host || e->error != -EACCES)
 			_exit(6);
 		ft_str_copy(&e->h, e->reason, reason, sizeof(reason));
-		if (!strstr(reason, "CAP_SYS_ADMIN") || ft_link_src_add(s, child, netns) ||
+		if (!strstr(reason, "CAP_SYS_ADMIN") || ft_link_src_add(source, child, netns) ||
 		    nseen != 1)
 			_exit(5);
 		_exit(0);
