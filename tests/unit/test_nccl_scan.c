@@ -94,6 +94,53 @@ static void test_gone(void **state)
 	assert_int_equal(ft_nccl_scan("", pid, f->cache, f->scan), -ESRCH);
 }
 
+static void scan_map(struct fixture *f, const struct ft_map *m)
+{
+	ft_nccl_scan_close(f->scan);
+	memset(f->scan, 0, sizeof(*f->scan));
+	assert_int_equal(ft_nccl_scan_map("", getpid(), f->cache, m, f->scan), 0);
+	assert_true(f->scan->files == 1 && f->scan->task[0]);
+}
+
+/*
+ * One mapping, as the kernel reports it. What cannot be opened has a name if it looks like NCCL,
+ * and is counted otherwise: nobody can tell.
+ */
+static void test_map(void **state)
+{
+	struct fixture *f = *state;
+	void *a = dlopen(lib_make("one.so", LIB_BOTH("AllReduce"), ""), RTLD_NOW);
+	struct ft_map *m = calloc(1, sizeof(*m));
+
+	assert_non_null(a);
+	scan_self(f);
+	assert_int_equal(f->scan->nlibs, 1);
+	*m = (struct ft_map){ .start = f->scan->libs[0].start,
+			      .end = f->scan->libs[0].end,
+			      .ino = f->scan->libs[0].ino,
+			      .major = f->scan->libs[0].major,
+			      .minor = f->scan->libs[0].minor,
+			      .exec = true };
+	ft_strcpy(m->path, f->scan->libs[0].path, sizeof(m->path));
+	scan_map(f, m);
+	assert_int_equal(f->scan->nlibs, 1);
+	assert_true(f->scan->libs[0].fd >= 0 && f->scan->libs[0].start == m->start);
+	/* unmapped meanwhile, and the file is gone */
+	m->start = 0x1000;
+	m->end = 0x2000;
+	m->ino = 1;
+	ft_strcpy(m->path, "/none/such/libnccl.so.2", sizeof(m->path));
+	scan_map(f, m);
+	assert_true(f->scan->nlibs == 1 && !f->scan->unread);
+	assert_true(f->scan->libs[0].fd == -1 && f->scan->libs[0].error < 0);
+	assert_string_equal(f->scan->libs[0].path, m->path);
+	ft_strcpy(m->path, "/none/such/libnccl-net/other.so", sizeof(m->path));
+	scan_map(f, m);
+	assert_true(!f->scan->nlibs && f->scan->unread == 1);
+	free(m);
+	dlclose(a);
+}
+
 /* Closed twice, and more libraries than there is room for. */
 static void test_many(void **state)
 {
@@ -120,6 +167,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_self, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_deleted, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_gone, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_map, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
 	};
 
