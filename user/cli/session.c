@@ -169,6 +169,9 @@ static void on_tick(void *ctx)
 		session_procs_prune(s);
 	session_joined(s);
 	ft_bpf_tick(s->bpf);
+	if (s->lost_before)
+		session_ends_tell(s);
+	s->lost_before = s->lost;
 	if (s->lost)
 		session_resync(s);
 	ft_nccl_src_tick(s->nccl);

@@ -59,6 +59,7 @@ struct session {
 	int others_error;    /* not all of them were asked */
 	struct ft_cgroup_dirs cgroup; /* what --cgroup was found to mean */
 	bool started, lost;	      /* lost: records, since the last tick */
+	bool lost_before;	      /* in the tick before */
 	pid_t child;		      /* -- CMD */
 	struct rlimit files;	      /* the command gets what we got */
 	int child_status, go_fd;
@@ -94,6 +95,8 @@ void session_nccl_found(void *ctx, uint32_t pid);
 void session_procs_prune(struct session *s);
 /* After records were lost: who started or ended meanwhile, by the kernel's own list. */
 void session_resync(struct session *s);
+/* A tick later, when what was under way has come: the ends that attribution never heard of. */
+void session_ends_tell(struct session *s);
 
 /* --- session_look.c: what is asked of traced processes --- */
 /* facts: also inventory and interfaces, not only NCCL. */

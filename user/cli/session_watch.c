@@ -122,6 +122,47 @@ void session_resync(struct session *s)
 			session_look_add(s, pid, true);
 }
 
+struct ended {
+	struct session *s;
+	struct ft_hdr *v; /* pid, start and name */
+	size_t n, cap;
+};
+
+static void ended_collect(void *ctx, const struct ft_attrib_proc *p)
+{
+	struct ended *e = ctx;
+	struct ft_hdr *more;
+
+	if (!p->alive || ft_bpf_proc_has(e->s->bpf, p->pid))
+		return;
+	if (e->n == e->cap) {
+		more = reallocarray(e->v, 2 * e->cap + 16, sizeof(*e->v));
+		if (!more)
+			return; /* again at the next loss */
+		e->v = more;
+		e->cap = 2 * e->cap + 16;
+	}
+	e->v[e->n] = (struct ft_hdr){ .pid = p->pid, .start_ns = p->start_ns };
+	ft_strcpy(e->v[e->n++].task, p->task, sizeof(e->v->task));
+}
+
+/* The end of a process whose record was lost: how it ended is not known. */
+void session_ends_tell(struct session *s)
+{
+	struct ended e = { .s = s };
+	struct ft_rec rec;
+
+	ft_attrib_each(s->attrib, ended_collect, &e);
+	for (size_t i = 0; i < e.n; i++) {
+		ft_rec_new(&rec, FT_KIND_proc_exit, ft_mono_ns());
+		rec.h.pid = e.v[i].pid;
+		rec.h.start_ns = e.v[i].start_ns;
+		memcpy(rec.h.task, e.v[i].task, sizeof(rec.h.task));
+		ft_emit(&s->emit, &rec);
+	}
+	free(e.v);
+}
+
 static bool is_asked_for(struct session *s, uint32_t pid)
 {
 	uint32_t tgid;

@@ -643,6 +643,9 @@ static void read_misses(struct ft_bpf *b)
 		if (p->state != FT_PROBE_ON || p->heals || !prog ||
 		    bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &len))
 			continue;
+		/* A socket may have no owner now: as for those that were open before. */
+		if (info.recursion_misses != b->misses[i] && !strcmp(p->what, "tcp.state"))
+			variable_set(b, p->object, ".data.unconfirmed", 1);
 		ft_lost_emit(p->what, &b->misses[i], info.recursion_misses,
 			     "at most: the program was running on that CPU already", b->emit);
 	}
