@@ -20,7 +20,7 @@ static void test_in_with_drops(void **state)
 	assert_true(list_has(e->evidence,
 			     "rank 1 -> rank 2: 20 segments sent again in 1 of 1 connections"));
 	assert_true(list_has(e->hits, "all 4 ranks of the communicator"));
-	assert_true(list_has(e->ruled_out, "packet loss on other links: 0 segments"));
+	assert_true(list_has(e->ruled_out, "packet loss on other links: none on"));
 	assert_true(list_has(e->ruled_out, "carrier loss: none on 4 interfaces"));
 	assert_true(list_has(e->next, "nft list ruleset"));
 	assert_int_equal(e->since_ns,
@@ -137,7 +137,8 @@ static void test_ordinary_drops(void **state)
 	e = verdict();
 	assert_string_equal(V.kind, "");
 	assert_true(list_has(e->ruled_out,
-			     "dropped packets: none on this node (200 in the ordinary course)"));
+			     "dropped packets: none seen in the 4 traced network namespaces "
+			     "(200 in the ordinary course)"));
 }
 
 /* 5000 drops of packets to rank 2 that were only counted: one record, without addresses. */
@@ -200,7 +201,7 @@ static void test_scan(void **state)
 	}
 	e = verdict();
 	assert_string_equal(V.kind, "");
-	assert_true(list_has(e->ruled_out, "dropped packets: none of a known connection, 20"));
+	assert_true(list_has(e->ruled_out, "dropped packets: none seen of a known connection, 20"));
 	assert_true(list_has(e->evidence, "7 TCP connections"));
 }
 
@@ -441,7 +442,7 @@ static void test_drops_at_no_interface(void **state)
 	assert_int_equal(e->confidence, 3);
 	assert_true(list_has(e->evidence, "no interface (netns 4026532200): 20"));
 	assert_true(list_has(e->evidence, "in its namespace, at no interface"));
-	assert_true(list_has(e->next, "nsenter -t 4001 -n): a firewall rule drops it"));
+	assert_true(list_has(e->next, "nsenter -t 4001 -n COMMAND): a firewall rule drops it"));
 }
 
 int main(void)

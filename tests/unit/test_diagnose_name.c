@@ -59,6 +59,11 @@ static void test_hints(void **state)
 	assert_null(signal_hint(99));
 	assert_non_null(strstr(reason_hint("NETFILTER_DROP"), "nft"));
 	assert_null(reason_hint(""));
+	assert_true(reason_is_software("NETFILTER_DROP"));
+	assert_true(reason_is_software("QDISC_OVERLIMIT"));
+	assert_false(reason_is_software("TCP_CSUM"));
+	assert_false(reason_is_software("others"));
+	assert_false(reason_is_software(""));
 }
 
 static void test_ip(void **state)

@@ -36,19 +36,38 @@ static void test_flap(void **state)
 	const struct ft_ev_verdict *e;
 
 	(void)state;
+	setenv("TZ", "UTC", 1);
 	job(true);
 	tick(SEC);
 	link_event(1, 0, 1, FT_NONE_U32);
 	retransmit(0, 1, 30);
 	retransmit(1, 1, 30);
 	link_event(1, 1, FT_NONE_U32, 100000);
+	tick(7 * SEC);
 	e = verdict();
 	assert_string_equal(V.kind, "link-down");
 	assert_string_equal(V.object, "eth0 of rank 1 (netns 4026532201)");
 	assert_int_equal(e->confidence, 3);
-	assert_true(list_has(e->evidence, "carrier lost 1 times while watched; carrier now: yes"));
+	assert_true(list_has(e->evidence, "carrier lost 1 time while watched; carrier now: yes"));
+	assert_true(list_has(e->evidence,
+			     "carrier is back since 00:00:02; watched 7.0 s for a repeat"));
+	assert_false(list_has(e->evidence, "still open"));
+	/* It can be pasted: the interface, and the way into its namespace. */
+	assert_true(list_has(e->next, "nsenter -t 4002 -n ethtool -m eth0"));
 	assert_true(list_has(e->evidence, "consequence: eth0 of rank 1"));
 	assert_int_equal(V.attr.severity, FT_ERROR);
+}
+
+/* Without news of it: it does not settle. */
+static void test_stays_down(void **state)
+{
+	(void)state;
+	job(true);
+	link_event(1, 0, 1, FT_NONE_U32);
+	tick(400 * SEC);
+	assert_true(list_has(verdict()->evidence,
+			     "the carrier is still down: lost 400.0 s before this verdict"));
+	assert_int_equal(seen.closed, 0);
 }
 
 /* Below the polling time: only the count tells. */
@@ -447,7 +466,7 @@ static void test_resets(void **state)
 	e = verdict();
 	assert_string_equal(V.kind, "tcp-reset");
 	assert_string_equal(V.object, "connections between rank 1 and rank 2");
-	assert_true(list_has(e->evidence, "1 established connections reset"));
+	assert_true(list_has(e->evidence, "1 established connection reset"));
 }
 
 static void test_ordinary_resets(void **state)
@@ -501,6 +520,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		T(test_flap),
+		T(test_stays_down),
 		T(test_flap_by_count),
 		T(test_up_alone),
 		T(test_slower),

@@ -31,13 +31,15 @@ static void test_no_cause(void **state)
 	assert_true(
 		list_has(e->evidence,
 			 "4 processes, 4 ranks, 7 TCP connections, 4 interfaces watched for 10 s"));
-	assert_true(
-		list_has(e->ruled_out,
-			 "packet loss on these links: 0 segments sent again in 14 connections"));
-	assert_true(list_has(e->ruled_out, "dropped packets: none"));
-	assert_true(list_has(e->ruled_out, "dead rank: none (4 of 4 still run"));
+	/* The same number as two lines above. */
+	assert_true(list_has(e->ruled_out, "packet loss: none in 7 connections (10 directions)"));
+	assert_true(list_has(e->ruled_out,
+			     "dropped packets: none seen in the 4 traced network namespaces"));
+	assert_true(list_has(e->ruled_out, "dead rank: none (4 of 4 have not ended)"));
+	assert_true(list_has(e->blind, "slow or stopped process: not judged by this version"));
 	assert_true(list_has(e->ruled_out, "hung transmit queue: none"));
 	assert_false(list_has(e->blind, "watched"));
+	assert_true(list_has(e->next, "sudo fabrictrace -p 4001 -d 300"));
 	assert_true(list_has(e->next, "on each other node of the job: sudo fabrictrace -a"));
 }
 
@@ -85,7 +87,133 @@ static void test_counted(void **state)
 	assert_false(list_has(e->blind, "lost"));
 	assert_true(list_has(e->blind, "3 objects were beyond the bounds of the attribution"));
 	assert_true(list_has(e->blind, "/usr/lib/libnccl.so.2 is not probed (no symbols), "
-				       "pid 4002 (trainer) and 1 more processes"));
+				       "pid 4002 (trainer) and 1 more process"));
+}
+
+/* What is below the threshold is said, not left out. */
+static void test_few_losses(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	retransmit(0, 2, 1);
+	retransmit(2, 1, 1);
+	e = verdict();
+	assert_string_equal(V.kind, "");
+	assert_true(list_has(e->ruled_out, "packet loss: none on 8 of 10 directions, 3 segments on "
+					   "2, below the threshold of 5 in a minute"));
+	assert_true(list_has(e->evidence, "rank 2 -> rank 3: 1 segment sent again"));
+	drop_at(1, 2, NS(2), "eth0", "NETFILTER_DROP", 20);
+	retransmit(1, 1, 20);
+	e = verdict();
+	assert_string_equal(V.kind, "lossy-link");
+	assert_true(list_has(e->ruled_out, "packet loss on other links: none on 7 of 9 directions, "
+					   "3 segments on 2, below the threshold"));
+}
+
+static void lose(const char *kind, unsigned int n)
+{
+	struct ft_rec r;
+	struct ft_ev_lost *l = ft_rec_new(&r, FT_KIND_lost, now);
+
+	l->records = n;
+	ft_rec_str(&r, &l->of, kind);
+	play(&r);
+}
+
+/* Of what was lost nothing can be excluded. */
+static void test_lost_kind(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	lose("net.drop", 1);
+	lose("proc.exit", 3);
+	e = verdict();
+	assert_false(list_has(e->ruled_out, "dropped packets"));
+	assert_true(list_has(e->blind, "dropped packets: 1 record of it was lost"));
+	assert_false(list_has(e->ruled_out, "dead rank"));
+	assert_true(list_has(e->blind, "dead rank: 3 records of it were lost"));
+	assert_true(list_has(e->ruled_out, "packet loss: none"));
+}
+
+/* A firewall on the way: no cable is to blame, and the commands say where they run. */
+static void test_next_of_drops(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	job(true);
+	drop_at(1, 2, SWITCH_NS, "p2", "NETFILTER_DROP", 20);
+	drop_at(1, 2, NS(2), "eth0", "NETFILTER_DROP", 20);
+	retransmit(1, 1, 30);
+	e = verdict();
+	assert_string_equal(V.kind, "lossy-link");
+	assert_true(list_has(e->next, "commands at netns 4026532202: nsenter -t 4003 -n COMMAND"));
+	assert_true(list_has(e->next, "commands at netns 4026532000: find it by `lsns -t net`"));
+	assert_false(list_has(e->next, "check cable"));
+	drop_at(1, 2, NS(2), "eth0", "TCP_CSUM", 20);
+	e = verdict();
+	assert_true(list_has(e->next, "check cable"));
+}
+
+static void session(const char *target)
+{
+	struct ft_rec r;
+	struct ft_ev_session *s = ft_rec_new(&r, FT_KIND_session, now);
+
+	ft_rec_str(&r, &s->target, target);
+	play(&r);
+}
+
+static void test_next_target(void **state)
+{
+	(void)state;
+	assert_true(list_has(verdict()->next, "fabrictrace -p PID -d 300"));
+	session("-p 17,18 and what is said of it");
+	assert_true(list_has(verdict()->next, "fabrictrace -p 17,18 -d 300"));
+	session("--cgroup /sys/fs/cgroup/job_7");
+	assert_true(list_has(verdict()->next, "fabrictrace --cgroup /sys/fs/cgroup/job_7 -d 300"));
+	session("-a");
+	assert_true(list_has(verdict()->next, "fabrictrace -a -d 300"));
+}
+
+/* The command is not given again: the process that still runs is. */
+static void test_next_command(void **state)
+{
+	const struct ft_ev_verdict *e;
+
+	(void)state;
+	session("-- sh -c 'exit 3'");
+	job(true);
+	tick(3 * SEC);
+	exits(0, 0, 0);
+	assert_true(list_has(verdict()->next, "fabrictrace -p 4002 -d 300"));
+	for (int i = 1; i < RANKS; i++)
+		exits(i, 0, 0);
+	e = verdict();
+	assert_true(list_has(e->ruled_out, "dead rank: none (all 4 ended in order)"));
+	assert_true(list_has(e->next, "the job ended with exit status 0 after 3.0 s: trace it"));
+	assert_false(list_has(e->next, "watch for longer"));
+}
+
+static void test_ended_at_once(void **state)
+{
+	struct ft_rec r;
+	struct ft_ev_proc_exit *x;
+
+	(void)state;
+	rec_proc(&r, now, 77, 1, 7, -1)->nccl = 0;
+	play(&r);
+	x = ft_rec_new(&r, FT_KIND_proc_exit, now);
+	head(&r, 77, "sh");
+	x->exit_code = 127;
+	play(&r);
+	assert_true(
+		list_has(verdict()->next,
+			 "the job ended with exit status 127 after 0.0 s: read its own output"));
 }
 
 static void test_blind_and_lost(void **state)
@@ -191,7 +319,8 @@ static void test_heartbeat(void **state)
 	job(true);
 	heartbeat(text, sizeof(text), 0);
 	assert_string_equal(
-		text, "4 of 4 ranks run, 0 segments sent again, 0 packets dropped, no finding");
+		text,
+		"4 of 4 ranks have not ended, 0 segments sent again, 0 packets dropped, no finding");
 	drop_at(1, 2, NS(2), "eth0", "NETFILTER_DROP", 20);
 	retransmit(1, 1, 20);
 	tick(2 * SEC);
@@ -216,9 +345,12 @@ static void test_twice(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		T(test_empty),		T(test_no_cause),   T(test_probe_off),	 T(test_counted),
-		T(test_blind_and_lost), T(test_much_blind), T(test_job_command), T(test_remote),
-		T(test_heartbeat),	T(test_twice),
+		T(test_empty),	       T(test_no_cause),       T(test_probe_off),
+		T(test_counted),       T(test_blind_and_lost), T(test_much_blind),
+		T(test_job_command),   T(test_remote),	       T(test_heartbeat),
+		T(test_twice),	       T(test_few_losses),     T(test_lost_kind),
+		T(test_next_of_drops), T(test_next_target),    T(test_next_command),
+		T(test_ended_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

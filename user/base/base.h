@@ -73,6 +73,12 @@ void ft_err(const char *fmt, ...) __printf(1, 2);
 void ft_warn(const char *fmt, ...) __printf(1, 2);
 void ft_info(const char *fmt, ...) __printf(1, 2); /* shown with -v */
 
+/* "1 process", "2 processes": many is what a word gets for every number but one. */
+static inline const char *ft_plural(uint64_t n, const char *many)
+{
+	return n == 1 ? "" : many;
+}
+
 /* --- growing text buffer; after a failed allocation `err` is set and the rest is ignored --- */
 struct ft_buf {
 	char *s;

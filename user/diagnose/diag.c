@@ -223,6 +223,9 @@ static void incidents_settle(struct ft_diag *d)
 	for (size_t i = 0; i < d->nincidents; i++) {
 		struct incident *in = &d->incidents[i];
 
+		/* No news of a link without carrier: it is still down. */
+		if (in->f.rule == R_LINK_DOWN && in->f.x->down)
+			continue;
 		if (!in->open || d->now_ns < in->f.last_ns + rules[in->f.rule].settle_ns)
 			continue;
 		in->open = false;
@@ -274,6 +277,18 @@ static void blind_add(struct ft_diag *d, const char *s, size_t same)
 		d->nblind++;
 }
 
+/* The option that names the target, without what is said about it. */
+static void target_learn(struct ft_diag *d, const struct ft_hdr *ev, struct ft_str target)
+{
+	char text[256], option[16], value[240];
+
+	ft_str_copy(ev, target, text, sizeof(text));
+	if (sscanf(text, "%15s %239s", option, value) == 2 && !strcmp(option, "-p"))
+		ft_fmt(d->target, "-p %s", value);
+	else if (!strcmp(text, "-a") || (!strncmp(text, "--cgroup ", 9) && !strchr(text + 9, ' ')))
+		ft_strcpy(d->target, text, sizeof(d->target));
+}
+
 static void on_session(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_session *e = (const void *)ev;
@@ -281,6 +296,7 @@ static void on_session(struct ft_diag *d, const struct ft_hdr *ev, const struct 
 	const char *s = ft_str_get(ev, e->blind, &len);
 
 	(void)attr;
+	target_learn(d, ev, e->target);
 	for (size_t i = 0, n; i < len; i += n + 1) {
 		_cleanup_free_ char *line = strndup(s + i, n = strnlen(s + i, len - i));
 
@@ -313,16 +329,21 @@ static void on_probe(struct ft_diag *d, const struct ft_hdr *ev, const struct ft
 static void on_lost(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_lost *e = (const void *)ev;
-	char reason[16];
+	const struct ft_kind_info *k;
+	char reason[16], of[32];
 
 	(void)attr;
 	if (e->records == FT_NONE_U64)
 		return;
 	/* The kernel side counted them all the same. */
-	if (!strncmp(ft_str_copy(ev, e->reason, reason, sizeof(reason)), "map full", 8))
+	if (!strncmp(ft_str_copy(ev, e->reason, reason, sizeof(reason)), "map full", 8)) {
 		d->nodetail += e->records;
-	else
-		d->lost += e->records;
+		return;
+	}
+	d->lost += e->records;
+	k = ft_kind_by_name(ft_str_copy(ev, e->of, of, sizeof(of)));
+	if (k)
+		d->lost_of[k->kind] += e->records;
 }
 
 static void on_host(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)

@@ -339,14 +339,13 @@ static void evidence_pairs(const struct ft_diag *d, struct finding *f)
 		lines_add(&f->evidence, "and %zu more pairs", f->ncover - 4);
 }
 
-static void evidence_site(struct finding *f, const struct site *s)
+static void evidence_site(const struct ft_diag *d, struct finding *f, const struct site *s)
 {
 	const char *way = !s->out ? "received" : !s->in ? "sent" : "received and sent";
-	char where[64] = "", enter[48] = "find it: lsns -t net";
+	char where[64] = "", enter[48];
 
 	ft_fmt(where, "%.16s (netns %u)", site_name(s), s->key.netns);
-	if (f->x && f->x->local && f->x->key.netns == s->key.netns && f->x->pid)
-		ft_fmt(enter, "nsenter -t %u -n", f->x->pid);
+	netns_enter(d, s->key.netns, enter, sizeof(enter));
 	lines_add(&f->evidence, "%s: %llu %s packets dropped, %s%s%s%s", where,
 		  (unsigned long long)s->packets, way,
 		  s->reasons[0].name[0] ? s->reasons[0].name : "reason unknown",
@@ -356,8 +355,9 @@ static void evidence_site(struct finding *f, const struct site *s)
 		const char *hint = reason_hint(s->reasons[i].name);
 
 		if (hint)
-			lines_add(&f->next, "at %.16s (netns %u, %s): %s", site_name(s),
-				  s->key.netns, enter, hint);
+			lines_add(&f->next, "at %.16s (netns %u; %s%s): %s", site_name(s),
+				  s->key.netns, enter,
+				  enter[0] ? "COMMAND" : "find it: lsns -t net", hint);
 	}
 	f->since_ns = f->since_ns ? MIN(f->since_ns, s->first_ns) : s->first_ns;
 	f->last_ns = MAX(f->last_ns, s->last_ns);
@@ -452,6 +452,7 @@ static void loss_finish(struct ft_diag *d, struct finding *f)
 		ft_fmt(f->cost, "%llu segments (%.1f MB) sent again in %.1f s",
 		       (unsigned long long)s.segs, s.bytes / 1e6, seconds);
 	}
+	f->no_wire |= f->x->local && !strcmp(f->x->key.ifname, "lo");
 	evidence_pairs(d, f);
 	clean_flows(d, f);
 	link_next(d, f);
@@ -515,6 +516,14 @@ static uint64_t site_matched(const struct ft_diag *d, const struct site *s)
 	return matched;
 }
 
+static bool site_is_software(const struct site *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s->reasons) && s->reasons[i].packets; i++)
+		if (!reason_is_software(s->reasons[i].name))
+			return false;
+	return s->packets;
+}
+
 static void site_finding(struct ft_diag *d, const struct site *s, struct finding *f, bool own)
 {
 	uint64_t matched = site_matched(d, s);
@@ -530,9 +539,10 @@ static void site_finding(struct ft_diag *d, const struct site *s, struct finding
 		       f->y ? "these two" : "it");
 	if (f->y)
 		ft_fmt(at, ", at %.16s", site_name(s));
+	f->no_wire = (!f->proof || f->no_wire) && site_is_software(s);
 	f->proof = true;
 	object_of(f, at);
-	evidence_site(f, s);
+	evidence_site(d, f, s);
 	for (size_t i = 0; i < d->npairs; i++)
 		if (!d->pairs[i].covered && (is_lossy(&d->pairs[i]) || drops_at(&d->pairs[i], s)) &&
 		    loss_of(&d->pairs[i]) && site_explains(s, f, own, &d->pairs[i]))

@@ -2,6 +2,7 @@
 /* Names and hints for people. */
 #include <arpa/inet.h>
 #include <signal.h>
+#include <time.h>
 
 #include "diagnose/internal.h"
 
@@ -109,6 +110,47 @@ const char *signal_hint(int sig)
 		if (hints[i].sig == sig)
 			return hints[i].hint;
 	return NULL;
+}
+
+void how_ended(int32_t code, int32_t sig, char *out, size_t size)
+{
+	if (sig != FT_NONE_S32)
+		snprintf(out, size, "killed by signal %d (%s)", sig, strsignal(sig));
+	else
+		snprintf(out, size, "exit status %d", code);
+}
+
+void netns_enter(const struct ft_diag *d, uint32_t netns, char *out, size_t size)
+{
+	out[0] = 0;
+	for (const struct place *p = d->places; p; p = p->hh.next)
+		if (p->local && p->pid && p->key.netns == netns) {
+			snprintf(out, size, "nsenter -t %u -n ", p->pid);
+			return;
+		}
+}
+
+void time_name(const struct ft_diag *d, uint64_t ns, char *out, size_t size)
+{
+	time_t sec = (ns + d->opts.clock->offset_ns) / NSEC_PER_SEC;
+	struct tm tm;
+
+	localtime_r(&sec, &tm);
+	strftime(out, size, "%H:%M:%S", &tm);
+}
+
+/* QDISC_DROP and, since Linux 6.13, one for each queueing discipline. */
+bool reason_is_software(const char *reason)
+{
+	static const char *const own[] = { "NETFILTER_DROP", "QDISC_",	       "XDP",
+					   "TC_INGRESS",     "TC_EGRESS",      "CPU_BACKLOG",
+					   "SOCKET_RCVBUFF", "SOCKET_BACKLOG", "PROTO_MEM",
+					   "IP_RPFILTER" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		if (!strncmp(reason, own[i], strlen(own[i])))
+			return true;
+	return false;
 }
 
 /* Where to look, by the kernel's drop reason. */

@@ -36,7 +36,6 @@ const struct rule rules[R_MAX] = {
 		.watch = "net.link",
 		.clean = "carrier loss",
 		.next = {
-			"check cable, transceiver and switch port: ethtool -m; the switch's log",
 			"drain the node if it happens again",
 		},
 	},
@@ -47,9 +46,6 @@ const struct rule rules[R_MAX] = {
 		.settle_ns = 300 * NSEC_PER_SEC,
 		.watch = "net.link",
 		.clean = "slower link",
-		.next = {
-			"check cable and switch port: ethtool; the switch's log",
-		},
 	},
 	[R_LOSS] = {
 		.kind = "lossy-link",
@@ -106,6 +102,19 @@ static void finding_place(struct finding *f, enum rule_id rule, const struct ft_
 	}
 }
 
+/* With the interface's name and the way into its namespace, so that it can be pasted. */
+static void next_cable(const struct ft_diag *d, struct finding *f, const struct place *p,
+		       const char *command)
+{
+	char enter[48];
+
+	netns_enter(d, p->key.netns, enter, sizeof(enter));
+	lines_add(&f->next,
+		  "check cable, transceiver and switch port of %.16s (netns %u): %s%s %.16s; the "
+		  "switch's log",
+		  p->key.ifname, p->key.netns, enter, command, p->key.ifname);
+}
+
 /*
  * A guess by the namespace makes all ranks in it the owners of whatever interface it has, a
  * container's veth for one.
@@ -128,30 +137,46 @@ static bool all_ended(const struct ft_diag *d)
 	return any;
 }
 
+static void carrier_now(struct place *p, const struct ft_ev_net_link *e, uint32_t downs)
+{
+	if (downs) {
+		p->down_ns = p->down_ns ? p->down_ns : e->h.ts_ns;
+		p->down_last_ns = e->h.ts_ns;
+		p->up_ns = 0;
+	}
+	p->downs += downs;
+	if (e->carrier > 1)
+		return;
+	p->down = e->carrier == 0;
+	if (p->down)
+		p->up_ns = 0;
+	else if (p->downs && !p->up_ns)
+		p->up_ns = e->h.ts_ns;
+}
+
 static void link_down(struct ft_diag *d, const struct ft_ev_net_link *e, struct place *p)
 {
 	bool known = e->carrier_down_delta != FT_NONE_U32;
 	uint32_t downs = known && e->carrier_down_delta ? e->carrier_down_delta : e->carrier == 0;
 	_cleanup_free_ struct finding *f = malloc(sizeof(*f));
 
-	if (downs) {
-		p->down_ns = p->down_ns ? p->down_ns : e->h.ts_ns;
-		p->down_last_ns = e->h.ts_ns;
-	}
-	p->downs += downs;
+	carrier_now(p, e, downs);
 	/* That it is back is news of the same incident. */
 	if (!p->downs || !f)
 		return;
 	finding_place(f, R_LINK_DOWN, &e->h, p);
 	f->since_ns = p->down_ns;
 	f->last_ns = p->down_last_ns;
-	ft_fmt(f->text, "%s: carrier lost %u times", f->object, p->downs);
-	lines_add(&f->evidence, "carrier lost %u times while watched; carrier now: %s", p->downs,
+	ft_fmt(f->text, "%s: carrier lost %u time%s", f->object, p->downs,
+	       ft_plural(p->downs, "s"));
+	lines_add(&f->evidence, "carrier lost %u time%s while watched; carrier now: %s", p->downs,
+		  ft_plural(p->downs, "s"),
 		  e->carrier == 1   ? "yes"
 		  : e->carrier == 0 ? "no"
 				    : "unknown");
 	if (e->carrier_down_count != FT_NONE_U32)
 		lines_add(&f->evidence, "carrier losses since boot: %u", e->carrier_down_count);
+	next_cable(d, f, p, "ethtool -m");
 	finding_submit(d, f);
 }
 
@@ -164,6 +189,7 @@ static void link_speed(struct ft_diag *d, const struct ft_ev_net_link *e, struct
 		finding_place(f, R_LINK_SPEED, &e->h, p);
 		ft_fmt(f->text, "%s: %u -> %u Mbit/s", f->object, p->speed_mbps, speed);
 		lines_add(&f->evidence, "speed %u -> %u Mbit/s", p->speed_mbps, speed);
+		next_cable(d, f, p, "ethtool");
 		finding_submit(d, f);
 	}
 	p->speed_mbps = MAX(speed, p->speed_mbps);
@@ -247,6 +273,9 @@ void rule_exit(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 	struct ft_attr_rank rank = { .rank = -1, .nranks = -1, .global_rank = -1 };
 	struct death *x;
 
+	d->end.ns = ev->ts_ns;
+	d->end.code = e->exit_code;
+	d->end.sig = e->signal == 0 ? FT_NONE_S32 : e->signal;
 	if (attr->nranks)
 		rank = attr->ranks[0];
 	else if (!p || !dproc_is_rank(d, p))
@@ -301,14 +330,6 @@ static size_t other_ranks(const struct ft_diag *d, const struct death *x)
 	for (const struct dproc *p = d->procs; p; p = p->hh.next)
 		n += is_other(d, p, x);
 	return n;
-}
-
-static void how_ended(int32_t code, int32_t sig, char *out, size_t size)
-{
-	if (sig != FT_NONE_S32)
-		snprintf(out, size, "killed by signal %d (%s)", sig, strsignal(sig));
-	else
-		snprintf(out, size, "exit status %d", code);
 }
 
 /* A job that is stopped ends everywhere at once and in the same way: no fault of a rank. */
@@ -366,8 +387,8 @@ static void death_finding(struct ft_diag *d, const struct death *x)
 		ft_buf_puts(&who, "a rank whose number is not known");
 	ft_fmt(f->object, "%s (pid %u, %s)", who.s ? who.s : "a rank", x->pid, x->task);
 	ft_fmt(f->text, "%.150s: %s", f->object, how);
-	lines_add(&f->evidence, "%s; it was the first of %zu ranks here to end, %zu went on", how,
-		  others + 1, alive);
+	lines_add(&f->evidence, "%s; it was the first of %zu rank%s here to end, %zu went on", how,
+		  others + 1, ft_plural(others + 1, "s"), alive);
 	death_why(x, alive, others, f);
 	if (x->sig != FT_NONE_S32 && signal_hint(x->sig))
 		lines_add(&f->next, "%s", signal_hint(x->sig));
@@ -526,7 +547,8 @@ static void reset_finding(struct ft_diag *d, const struct reset *r)
 	ft_fmt(f->object, "connections between %.60s and %.60s", a, b);
 	ft_fmt(f->text, "%u reset: %.180s", n, f->object);
 	ft_fmt(f->why, "both processes went on; who sent the reset is in the events (tcp.reset)");
-	lines_add(&f->evidence, "%u established connections reset while both processes went on", n);
+	lines_add(&f->evidence, "%u established connection%s reset while both processes went on", n,
+		  ft_plural(n, "s"));
 	finding_ranks(f, r->a->ranks, r->a->nranks);
 	finding_ranks(f, r->b->ranks, r->b->nranks);
 	finding_submit(d, f);

@@ -217,19 +217,38 @@ static void list_end(struct list *l)
 
 static const char *const confidence_words[] = { "none", "low", "medium", "high" };
 
+static double seconds_since(const struct ft_diag *d, uint64_t ns)
+{
+	return (d->now_ns - MIN(ns, d->now_ns)) / 1e9;
+}
+
+/* Whether it goes on. */
+static void put_state(const struct ft_diag *d, struct list *l, const struct incident *in)
+{
+	const struct place *x = in->f.rule == R_LINK_DOWN ? in->f.x : NULL;
+	char since[16];
+
+	if (in->f.rule == R_DIED) {
+		if (!in->open)
+			list_add(l, "settled: a rank of this number runs again");
+	} else if (x && x->down) {
+		list_addf(l, "the carrier is still down: lost %.1f s before this verdict",
+			  seconds_since(d, x->down_last_ns));
+	} else if (x && x->up_ns) {
+		time_name(d, x->up_ns, since, sizeof(since));
+		list_addf(l, "carrier is back since %s; watched %.1f s for a repeat", since,
+			  seconds_since(d, x->up_ns));
+	} else {
+		list_addf(l, "%s: last seen %.1f s before this verdict",
+			  in->open ? "still open" : "settled", seconds_since(d, in->f.last_ns));
+	}
+}
+
 static void put_evidence(const struct ft_diag *d, struct list *l, const struct incident *in)
 {
-	uint64_t age = d->now_ns - MIN(in->f.last_ns, d->now_ns);
-
 	for (size_t i = 0; i < in->f.evidence.n; i++)
 		list_add(l, in->f.evidence.s[i]);
-	if (in->f.rule == R_DIED && !in->open)
-		list_add(l, "settled: a rank of this number runs again");
-	else if (in->f.rule != R_DIED)
-		list_addf(l,
-			  in->open ? "still open: last seen %.1f s before this verdict"
-				   : "settled: last seen %.1f s before this verdict",
-			  age / 1e9);
+	put_state(d, l, in);
 	if (in->f.why[0])
 		list_addf(l, "confidence %s: %s", confidence_words[in->f.confidence & 3],
 			  in->f.why);
@@ -270,8 +289,9 @@ static void put_noise(const struct ft_diag *d, struct list *l)
 		place_short(p->key.dst, dst, sizeof(dst));
 		list_addf(
 			l,
-			"%s -> %s: %llu segments sent again, at most %llu in a minute: what a busy network has",
-			src, dst, (unsigned long long)p->segs, (unsigned long long)p->peak);
+			"%s -> %s: %llu segment%s sent again, at most %llu in a minute: what a busy network has",
+			src, dst, (unsigned long long)p->segs, ft_plural(p->segs, "s"),
+			(unsigned long long)p->peak);
 		shown++;
 	}
 }
@@ -279,11 +299,14 @@ static void put_noise(const struct ft_diag *d, struct list *l)
 static void put_checked(const struct ft_diag *d, struct list *l)
 {
 	size_t alive, ranks = ranks_known(d, &alive);
+	unsigned int procs = HASH_COUNT(d->procs), flows = HASH_COUNT(d->flows);
 
-	list_addf(l,
-		  "%u processes, %zu ranks, %u TCP connections, %llu interfaces watched for %.0f s",
-		  HASH_COUNT(d->procs), ranks, HASH_COUNT(d->flows), (unsigned long long)d->netdevs,
-		  (d->now_ns - d->start_ns) / 1e9);
+	list_addf(
+		l,
+		"%u process%s, %zu rank%s, %u TCP connection%s, %llu interface%s watched for %.0f s",
+		procs, ft_plural(procs, "es"), ranks, ft_plural(ranks, "s"), flows,
+		ft_plural(flows, "s"), (unsigned long long)d->netdevs, ft_plural(d->netdevs, "s"),
+		seconds_since(d, d->start_ns));
 	put_noise(d, l);
 	if (d->died_together)
 		list_add(l, d->together);
@@ -292,9 +315,9 @@ static void put_checked(const struct ft_diag *d, struct list *l)
 
 /* --- excluded: only what was watched --- */
 
-static enum watch_state watch_of(const struct ft_diag *d, enum rule_id rule)
+static uint16_t watch_kind(enum rule_id rule)
 {
-	return d->watch[ft_kind_by_name(rules[rule].watch)->kind];
+	return ft_kind_by_name(rules[rule].watch)->kind;
 }
 
 static bool found_any(const struct ft_diag *d, enum rule_id rule)
@@ -305,36 +328,64 @@ static bool found_any(const struct ft_diag *d, enum rule_id rule)
 	return false;
 }
 
+/* What no finding is about: directions without a loss, and those with less than makes one. */
 static void clean_loss(const struct ft_diag *d, struct list *l, bool other)
 {
-	uint32_t flows = 0, pairs = 0;
+	uint64_t ends = 0, segs = 0;
+	uint32_t all = 0, clean = 0, few = 0;
+	const char *what = other ? "packet loss on other links" : "packet loss";
 
 	for (size_t i = 0; i < d->npairs; i++) {
-		if (d->pairs[i].segs)
+		const struct pair *p = &d->pairs[i];
+
+		if (p->covered)
 			continue;
-		pairs++;
-		flows += d->pairs[i].flows;
+		all++;
+		ends += p->flows;
+		clean += !p->segs;
+		few += p->segs && p->peak < LOSS_SEGS;
+		segs += p->peak < LOSS_SEGS ? p->segs : 0;
 	}
-	if (pairs)
-		list_addf(
-			l,
-			"packet loss on %s links: 0 segments sent again in %u connections, %u directions",
-			other ? "other" : "these", flows, pairs);
+	if (few)
+		list_addf(l,
+			  "%s: none on %u of %u direction%s, %llu segment%s on %u, below the "
+			  "threshold of %u in a minute",
+			  what, clean, all, ft_plural(all, "s"), (unsigned long long)segs,
+			  ft_plural(segs, "s"), few, LOSS_SEGS);
+	else if (clean && other)
+		list_addf(l, "%s: none on %u direction%s", what, clean, ft_plural(clean, "s"));
+	else if (clean)
+		/* Each connection has two. */
+		list_addf(l, "%s: none in %llu connection%s (%u direction%s)", what,
+			  (unsigned long long)ends / 2, ft_plural(ends / 2, "s"), clean,
+			  ft_plural(clean, "s"));
+}
+
+/* A process that is stopped has not ended: what is said is not that it runs. */
+static void clean_died(const struct ft_diag *d, struct list *l)
+{
+	size_t alive, ranks = ranks_known(d, &alive), ended = ranks - alive;
+	const char *what = rules[R_DIED].clean;
+
+	if (!ended)
+		list_addf(l, "%s: none (%zu of %zu ha%s not ended)", what, alive, ranks,
+			  alive == 1 ? "s" : "ve");
+	else if (alive)
+		list_addf(l, "%s: none (%zu of %zu ha%s not ended, %zu ended in order)", what,
+			  alive, ranks, alive == 1 ? "s" : "ve", ended);
+	else
+		list_addf(l, "%s: none (all %zu ended in order)", what, ranks);
 }
 
 static void clean_other(const struct ft_diag *d, struct list *l, enum rule_id rule)
 {
-	size_t alive, ranks;
-
 	switch (rule) {
 	case R_DIED:
-		ranks = ranks_known(d, &alive);
-		list_addf(l, "%s: none (%zu of %zu still run, the others ended in order)",
-			  rules[rule].clean, alive, ranks);
+		clean_died(d, l);
 		break;
 	case R_LINK_DOWN:
-		list_addf(l, "%s: none on %llu interfaces", rules[rule].clean,
-			  (unsigned long long)d->netdevs);
+		list_addf(l, "%s: none on %llu interface%s", rules[rule].clean,
+			  (unsigned long long)d->netdevs, ft_plural(d->netdevs, "s"));
 		break;
 	case R_RESET:
 		list_addf(l, "%s: none while both ends ran (%llu ordinary)", rules[rule].clean,
@@ -365,31 +416,74 @@ static const char *nothing_there(const struct ft_diag *d, enum rule_id rule)
 	}
 }
 
+static const char *const unwatched[] = { "not known whether it was watched", "not watched" };
+
+/* Why the absence of this kind of records says nothing; NULL: it does say something. */
+static const char *unsure(const struct ft_diag *d, uint16_t kind, char *out, size_t size)
+{
+	uint64_t lost = d->lost_of[kind];
+
+	if (d->watch[kind] != WATCH_ON)
+		return unwatched[d->watch[kind]];
+	if (!lost)
+		return NULL;
+	snprintf(out, size, "%llu record%s of it w%s lost", (unsigned long long)lost,
+		 ft_plural(lost, "s"), lost == 1 ? "as" : "ere");
+	return out;
+}
+
+static bool netns_before(const struct ft_diag *d, const struct place *p)
+{
+	for (const struct place *o = d->places; o != p; o = o->hh.next)
+		if (o->listed && o->key.netns == p->key.netns)
+			return true;
+	return false;
+}
+
+static unsigned int netns_known(const struct ft_diag *d)
+{
+	unsigned int n = 0;
+
+	for (const struct place *p = d->places; p; p = p->hh.next)
+		n += p->listed && !netns_before(d, p);
+	return n;
+}
+
+/* Only what was watched: the sockets of traced processes, and the namespaces of these. */
+static void clean_drops(const struct ft_diag *d, struct list *l)
+{
+	char ordinary[64] = "", where[64] = "of traced sockets", other[64] = "";
+	unsigned int netns = netns_known(d);
+
+	if (d->ordinary_known || d->drops_ordinary)
+		ft_fmt(ordinary, " (%llu in the ordinary course)",
+		       (unsigned long long)d->drops_ordinary);
+	if (netns == 1)
+		ft_fmt(where, "in the one traced network namespace");
+	else if (netns)
+		ft_fmt(where, "in the %u traced network namespaces", netns);
+	if (d->drops_other)
+		ft_fmt(other, " of a known connection, %llu other%s",
+		       (unsigned long long)d->drops_other, ft_plural(d->drops_other, "s"));
+	list_addf(l, "dropped packets: none seen%s %s%s", other, where, ordinary);
+}
+
 static void put_ruled_out(const struct ft_diag *d, struct list *l)
 {
+	char why[64];
+
 	for (int r = 0; r < R_MAX; r++) {
-		if (watch_of(d, r) != WATCH_ON || nothing_there(d, r))
+		if (unsure(d, watch_kind(r), why, sizeof(why)) || nothing_there(d, r))
 			continue;
 		if (r == R_LOSS)
 			clean_loss(d, l, found_any(d, R_LOSS));
 		else if (!found_any(d, r) && !(r == R_DIED && d->died_together))
 			clean_other(d, l, r);
 	}
-	if (d->watch[FT_KIND_net_drop] == WATCH_ON && !d->drops) {
-		char ordinary[64] = "", other[64] = "none on this node";
-
-		if (d->ordinary_known || d->drops_ordinary)
-			ft_fmt(ordinary, " (%llu in the ordinary course)",
-			       (unsigned long long)d->drops_ordinary);
-		if (d->drops_other)
-			ft_fmt(other, "none of a known connection, %llu others",
-			       (unsigned long long)d->drops_other);
-		list_addf(l, "dropped packets: %s%s", other, ordinary);
-	}
+	if (!unsure(d, FT_KIND_net_drop, why, sizeof(why)) && !d->drops)
+		clean_drops(d, l);
 	list_end(l);
 }
-
-static const char *const unwatched[] = { "not known whether it was watched", "not watched" };
 
 /* What there was no room for. */
 static void put_bounds(const struct ft_diag *d, struct list *l)
@@ -410,23 +504,29 @@ static void put_bounds(const struct ft_diag *d, struct list *l)
 
 static void put_blind(const struct ft_diag *d, struct list *l)
 {
+	const char *why;
+	char text[64];
+
 	if (d->lost)
-		list_addf(l, "%llu events were lost on the way (lines of kind lost)",
-			  (unsigned long long)d->lost);
+		list_addf(l, "%llu event%s lost on the way (lines of kind lost)",
+			  (unsigned long long)d->lost, d->lost == 1 ? " was" : "s were");
 	put_bounds(d, l);
 	for (int r = 0; r < R_MAX; r++) {
-		const char *why = found_any(d, r) ? NULL : nothing_there(d, r);
-
-		if (watch_of(d, r) != WATCH_ON)
-			why = unwatched[watch_of(d, r)];
+		why = unsure(d, watch_kind(r), text, sizeof(text));
+		if (!why && !found_any(d, r))
+			why = nothing_there(d, r);
 		if (why)
 			list_addf(l, "%s: %s", rules[r].clean, why);
 	}
-	if (d->watch[FT_KIND_net_drop] != WATCH_ON)
-		list_addf(l, "dropped packets: %s", unwatched[d->watch[FT_KIND_net_drop]]);
+	why = unsure(d, FT_KIND_net_drop, text, sizeof(text));
+	if (why)
+		list_addf(l, "dropped packets: %s", why);
+	if (d->procs)
+		list_add(l, "slow or stopped process: not judged by this version");
 	for (size_t i = 0; i < d->nblind; i++) {
 		if (d->blind_procs[i])
-			list_addf(l, "%s and %u more processes", d->blind[i], d->blind_procs[i]);
+			list_addf(l, "%s and %u more process%s", d->blind[i], d->blind_procs[i],
+				  ft_plural(d->blind_procs[i], "es"));
 		else
 			list_add(l, d->blind[i]);
 	}
@@ -436,16 +536,64 @@ static void put_blind(const struct ft_diag *d, struct list *l)
 
 /* --- what to do --- */
 
+/* All that was dropped on the finding's way fell to the host's own rules and queues. */
+static void next_of(struct list *l, const struct incident *in)
+{
+	const struct rule *r = &rules[in->f.rule];
+
+	for (size_t i = 0; i < in->f.next.n; i++)
+		list_add(l, in->f.next.s[i]);
+	if (in->f.no_wire)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(r->next) && r->next[i]; i++)
+		list_add(l, r->next[i]);
+}
+
+static const struct dproc *first_alive(const struct ft_diag *d)
+{
+	const struct dproc *p = d->procs;
+
+	while (p && p->exit_ns)
+		p = p->hh.next;
+	return p;
+}
+
+static void put_ended(const struct ft_diag *d, struct list *l)
+{
+	double after = (d->end.ns - MIN(d->start_ns, d->end.ns)) / 1e9;
+	bool killed = d->end.sig != FT_NONE_S32, bad = killed || d->end.code;
+	char how[64];
+
+	how_ended(d->end.code, d->end.sig, how, sizeof(how));
+	if (!killed && d->end.code == FT_NONE_S32)
+		ft_fmt(how, "a status that is not known");
+	list_addf(l, "the job ended %s%s after %.1f s: %s", killed ? "" : "with ", how, after,
+		  bad ? "read its own output"
+		      : "trace it while it is slow, or from its start (fabrictrace -- CMD)");
+}
+
+static void next_without_cause(const struct ft_diag *d, struct list *l)
+{
+	const struct dproc *p = first_alive(d);
+	char target[300] = "-p PID";
+
+	if (!p && d->end.ns) {
+		put_ended(d, l);
+		return;
+	}
+	if (d->target[0])
+		ft_strcpy(target, d->target, sizeof(target));
+	else if (p)
+		ft_fmt(target, "-p %u", p->pid);
+	list_addf(l, "watch for longer, while the job is slow: sudo fabrictrace %s -d 300", target);
+}
+
 static void put_next(const struct ft_diag *d, struct list *l, const struct incident *in)
 {
-	if (in) {
-		for (size_t i = 0; i < in->f.next.n; i++)
-			list_add(l, in->f.next.s[i]);
-		for (size_t i = 0; i < ARRAY_SIZE(rules[0].next) && rules[in->f.rule].next[i]; i++)
-			list_add(l, rules[in->f.rule].next[i]);
-	} else {
-		list_add(l, "watch for longer, while the job is slow: fabrictrace -p PID -d 300");
-	}
+	if (in)
+		next_of(l, in);
+	else
+		next_without_cause(d, l);
 	if (d->job[0])
 		list_addf(
 			l,
@@ -558,7 +706,7 @@ void ft_diag_heartbeat(struct ft_diag *d, uint64_t now_ns, struct ft_rec *out, s
 	if (!open)
 		ft_buf_printf(
 			&b,
-			"%zu of %zu ranks run, %llu segments sent again, %llu packets dropped, no finding",
+			"%zu of %zu ranks have not ended, %llu segments sent again, %llu packets dropped, no finding",
 			alive, ranks, (unsigned long long)d->segs, (unsigned long long)d->drops);
 	e = ft_rec_new(out, FT_KIND_heartbeat, d->now_ns);
 	e->open = open;

@@ -54,6 +54,8 @@ struct place {
 	uint32_t speed_mbps; /* 0 unknown */
 	uint32_t downs;	     /* carrier losses seen */
 	uint64_t down_ns, down_last_ns;
+	uint64_t up_ns; /* since when the carrier is back, 0: it is not */
+	bool down;	/* there is no carrier now */
 };
 
 /* Retransmissions of all connections from one place to another, by time. */
@@ -180,6 +182,7 @@ struct finding {
 	uint64_t since_ns, last_ns;
 	struct place *x, *y; /* place at fault, or both ends of the path; may be NULL */
 	bool proof;	     /* of a loss: drops were seen, or nothing was acknowledged */
+	bool no_wire;	     /* this host's software or lo: no cable can be at fault */
 	uint32_t pid;	     /* process at fault, 0 none */
 	int32_t code, sig;   /* how it ended; one of them FT_NONE_S32 */
 	char object[160];
@@ -260,10 +263,16 @@ struct ft_diag {
 	char *blind[BLIND_MAX];
 	uint32_t blind_procs[BLIND_MAX]; /* more processes of which the line is true */
 	uint64_t blind_more, lost;
+	uint64_t lost_of[FT_KIND_MAX];
 	uint64_t nodetail;		   /* counted by the kernel side, no more */
 	uint64_t deaths_more, resets_more; /* beyond their bounds: not judged */
 	uint64_t unattributed;		   /* what attribution had no room for */
 	char job[32];
+	char target[288]; /* the option that names it: "-p 4000"; "": none that can be given again */
+	struct {
+		uint64_t ns; /* 0: none has ended */
+		int32_t code, sig;
+	} end; /* of the traced process that ended last */
 };
 
 /* diag_graph.c */
@@ -298,6 +307,14 @@ void place_short(const struct place *p, char *out, size_t size);
 void ip_name(const uint8_t ip[16], char out[48]);
 const char *signal_hint(int sig);
 const char *reason_hint(const char *reason);
+/* It is dropped by the host's own rules and queues, not by a cable or a switch. */
+bool reason_is_software(const char *reason);
+/* "exit status 7", "killed by signal 9 (Killed)" */
+void how_ended(int32_t code, int32_t sig, char *out, size_t size);
+/* "nsenter -t 4003 -n ", what a command for the namespace begins with; "": no process is known in it. */
+void netns_enter(const struct ft_diag *d, uint32_t netns, char *out, size_t size);
+/* "04:12:03", local time */
+void time_name(const struct ft_diag *d, uint64_t ns, char *out, size_t size);
 
 /* diag_loss.c, diag_rules.c */
 /* Whether it must be judged again though no event comes. */
