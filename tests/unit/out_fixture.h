@@ -12,6 +12,7 @@
 #include "records.h"
 
 static const struct ft_clock out_clock;
+static bool out_full; /* of what is opened next: no terminal */
 static struct ft_out *O;
 static int out_fd = -1;
 static __attribute__((unused)) struct ft_attr none;
@@ -19,9 +20,11 @@ static __attribute__((unused)) struct ft_attr none;
 static __attribute__((unused)) void
 out_open(int (*make)(struct ft_out **, const struct ft_out_opts *), int verbose, bool color)
 {
-	struct ft_out_opts o = {
-		.host = "n17", .clock = &out_clock, .verbose = verbose, .color = color
-	};
+	struct ft_out_opts o = { .host = "n17",
+				 .clock = &out_clock,
+				 .verbose = verbose,
+				 .color = color,
+				 .full = out_full };
 
 	out_fd = o.fd = memfd_create("out", MFD_CLOEXEC);
 	assert_true(out_fd >= 0);

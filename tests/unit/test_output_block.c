@@ -166,7 +166,20 @@ static void test_job_unknown(void **state)
 	feed(a, &r);
 	ft_text_job(&b, a, &plain, false);
 	assert_non_null(
-		strstr(b.s, "0 ranks here (+0 helpers, 1 other processes); no rank is known"));
+		strstr(b.s, "0 ranks here (+0 helpers, 1 other process); no rank is known"));
+	ft_attrib_free(a);
+}
+
+/* Without a process there is no job that could lack ranks. */
+static void test_job_none(void **state)
+{
+	_cleanup_buf_ struct ft_buf b = {};
+	struct ft_attrib *a;
+
+	(void)state;
+	assert_int_equal(ft_attrib_new(&a), 0);
+	ft_text_job(&b, a, &plain, false);
+	assert_string_equal(b.s, "job         no process is traced now\n");
 	ft_attrib_free(a);
 }
 
@@ -176,6 +189,7 @@ int main(void)
 		cmocka_unit_test(test_verdict),	 cmocka_unit_test(test_no_cause),
 		cmocka_unit_test(test_random),	 cmocka_unit_test(test_job),
 		cmocka_unit_test(test_job_gpus), cmocka_unit_test(test_job_unknown),
+		cmocka_unit_test(test_job_none),
 	};
 
 	return cmocka_run_group_tests(tests, out_setup, NULL);

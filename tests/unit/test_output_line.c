@@ -112,6 +112,32 @@ static void test_found(void **state)
 	assert_line(&r, &none, "FOUND #3 closed lossy-link  eth0 of rank 2: 5 segments");
 }
 
+static void test_counts(void **state)
+{
+	struct ft_ev_net_ordinary *o;
+	struct ft_ev_net_link *l;
+	struct ft_ev_lost *lost;
+	struct ft_rec r;
+
+	(void)state;
+	o = ft_rec_new(&r, FT_KIND_net_ordinary, 1);
+	o->packets = 0;
+	assert_line(&r, &none, "NET   0 packets dropped in the ordinary course");
+	o->packets = 1;
+	assert_line(&r, &none, "NET   1 packet dropped in the ordinary course");
+	o->packets = FT_NONE_U64;
+	assert_line(&r, &none, "NET   an unknown number of packets dropped in the ordinary course");
+	l = ft_rec_new(&r, FT_KIND_net_link, 1);
+	l->carrier = 0;
+	l->carrier_down_delta = 1;
+	assert_line(&r, &none, "NET     carrier LOST, lost 1 time");
+	lost = ft_rec_new(&r, FT_KIND_lost, 1);
+	lost->records = 1;
+	ft_rec_str(&r, &lost->of, "net.drop");
+	ft_rec_str(&r, &lost->reason, "ring buffer full");
+	assert_line(&r, &none, "LOST  1 event of kind net.drop lost: ring buffer full");
+}
+
 /* Kinds without words of their own show their fields; nothing gets through unescaped. */
 static void test_all_kinds(void **state)
 {
@@ -136,7 +162,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tcp),	  cmocka_unit_test(test_net),
 		cmocka_unit_test(test_proc),	  cmocka_unit_test(test_found),
-		cmocka_unit_test(test_all_kinds),
+		cmocka_unit_test(test_all_kinds), cmocka_unit_test(test_counts),
 	};
 
 	return cmocka_run_group_tests(tests, out_setup, NULL);

@@ -38,6 +38,29 @@ static void test_header(void **state)
 	out_close();
 }
 
+/* A terminal has a width, a file has none. */
+static void test_full_lines(void **state)
+{
+	struct ft_ev_incident *e;
+	char text[150] = "";
+	struct ft_rec r;
+
+	(void)state;
+	memset(text, 'x', sizeof(text) - 1);
+	e = ft_rec_new(&r, FT_KIND_incident, T0);
+	ft_rec_str(&r, &e->text, text);
+	for (int full = 0; full < 2; full++) {
+		out_full = full;
+		out_open(ft_out_text, 0, false);
+		put(&r, &none);
+		flush(T0);
+		assert_int_equal(strstr(written(), text) != NULL, full);
+		assert_int_equal(strstr(written(), "x..\n") != NULL, !full);
+		out_close();
+	}
+	out_full = false;
+}
+
 /* One line a second per pair, with the sums. */
 static void test_folds(void **state)
 {
@@ -181,7 +204,7 @@ int main(void)
 		cmocka_unit_test(test_header),	  cmocka_unit_test(test_folds),
 		cmocka_unit_test(test_verbosity), cmocka_unit_test(test_only_bad_exits),
 		cmocka_unit_test(test_color),	  cmocka_unit_test(test_write_error),
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_random),	  cmocka_unit_test(test_full_lines),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

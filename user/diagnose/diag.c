@@ -297,6 +297,8 @@ static void on_session(struct ft_diag *d, const struct ft_hdr *ev, const struct 
 
 	(void)attr;
 	target_learn(d, ev, e->target);
+	if (e->overhead_ns != FT_NONE_U64)
+		d->attached_ns = ev->ts_ns + e->overhead_ns;
 	for (size_t i = 0, n; i < len; i += n + 1) {
 		_cleanup_free_ char *line = strndup(s + i, n = strnlen(s + i, len - i));
 

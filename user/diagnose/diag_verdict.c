@@ -560,7 +560,8 @@ static const struct dproc *first_alive(const struct ft_diag *d)
 
 static void put_ended(const struct ft_diag *d, struct list *l)
 {
-	double after = (d->end.ns - MIN(d->start_ns, d->end.ns)) / 1e9;
+	uint64_t begin = d->attached_ns ? d->attached_ns : d->start_ns;
+	double after = (d->end.ns - MIN(begin, d->end.ns)) / 1e9;
 	bool killed = d->end.sig != FT_NONE_S32, bad = killed || d->end.code;
 	char how[64];
 

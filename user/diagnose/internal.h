@@ -229,7 +229,8 @@ enum watch_state { WATCH_UNKNOWN, WATCH_OFF, WATCH_ON };
 struct ft_diag {
 	struct ft_diag_opts opts;
 	uint64_t now_ns, start_ns, judged_ns;
-	bool dirty; /* evidence since the last judgement */
+	uint64_t attached_ns; /* 0 unknown */
+	bool dirty;	      /* evidence since the last judgement */
 
 	struct place *places;
 	struct flow *flows;

@@ -20,6 +20,8 @@ int writer_commit(struct writer *w);
 size_t text_width(const char *s, size_t len);
 /* Cuts the text added since `from` to so many columns; what is cut ends in "..". */
 void text_cut(struct ft_buf *b, size_t from, size_t columns);
+/* The same to the terminal's width, where there is a terminal. */
+void text_fit(struct ft_buf *b, size_t from, const struct ft_style *style);
 /* A str field, escaped. */
 void text_str(struct ft_buf *b, const struct ft_hdr *ev, struct ft_str s);
 void text_chars(struct ft_buf *b, const char *s, size_t size);

@@ -217,7 +217,8 @@ static void cell_nics(struct ft_buf *b, const struct ft_attr *attr)
 	ft_buf_printf(b, "%*s", (int)MAX(0, 18 - (int)(b->len - from)), "");
 }
 
-static void put_row(struct ft_buf *b, struct ft_attrib *a, const struct row *r)
+static void put_row(struct ft_buf *b, struct ft_attrib *a, const struct row *r,
+		    const struct ft_style *style)
 {
 	size_t from = b->len;
 	char ranks[24];
@@ -235,7 +236,7 @@ static void put_row(struct ft_buf *b, struct ft_attrib *a, const struct row *r)
 	if (r->p.netns)
 		ft_buf_printf(b, "%u  ", r->p.netns);
 	text_chars(b, r->p.task, 16);
-	text_cut(b, from, WIDTH);
+	text_fit(b, from, style);
 	ft_buf_puts(b, "\n");
 }
 
@@ -243,15 +244,20 @@ static void job_line(struct ft_buf *b, const struct table *t)
 {
 	_cleanup_buf_ struct ft_buf text = {};
 
+	if (!t->procs) {
+		ft_buf_puts(b, "job         no process is traced now\n");
+		return;
+	}
 	if (t->job[0]) {
 		ft_buf_puts(&text, "Slurm ");
 		text_chars(&text, t->job, sizeof(t->job));
 		ft_buf_puts(&text, ": ");
 	}
-	ft_buf_printf(&text, "%zu ranks", t->n);
+	ft_buf_printf(&text, "%zu rank%s", t->n, ft_plural(t->n, "s"));
 	if (t->world > 0)
 		ft_buf_printf(&text, " of %d", t->world);
-	ft_buf_printf(&text, " here (+%zu helpers, %zu other processes)", t->helpers, t->others);
+	ft_buf_printf(&text, " here (+%zu helper%s, %zu other process%s)", t->helpers,
+		      ft_plural(t->helpers, "s"), t->others, ft_plural(t->others, "es"));
 	if (!t->n)
 		ft_buf_puts(
 			&text,
@@ -266,7 +272,6 @@ void ft_text_job(struct ft_buf *b, struct ft_attrib *a, const struct ft_style *s
 	struct table t = { .world = -1 };
 	size_t show;
 
-	(void)style;
 	ft_attrib_each(a, collect, &t);
 	if (t.n)
 		qsort(t.rows, t.n, sizeof(*t.rows), by_rank);
@@ -277,9 +282,10 @@ void ft_text_job(struct ft_buf *b, struct ft_attrib *a, const struct ft_style *s
 			"    RANK       PID  GPU               PCIe NOW / POSSIBLE     NIC               NETNS       TASK\n");
 	show = all || t.n <= ROWS + 1 ? t.n : ROWS;
 	for (size_t i = 0; i < show; i++)
-		put_row(b, a, &t.rows[i]);
+		put_row(b, a, &t.rows[i], style);
 	if (show < t.n)
-		ft_buf_printf(b, "          + %zu more ranks (-v lists them)\n", t.n - show);
+		ft_buf_printf(b, "          + %zu more rank%s (-v lists them)\n", t.n - show,
+			      ft_plural(t.n - show, "s"));
 	if (t.err)
 		ft_buf_puts(b, "          no memory for the rest\n");
 	free(t.rows);

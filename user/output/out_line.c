@@ -138,7 +138,8 @@ static void line_link(struct ft_buf *b, const struct ft_hdr *ev, const struct ft
 	if (e->speed_mbps != FT_NONE_U32)
 		ft_buf_printf(b, ", %u Mbit/s", e->speed_mbps);
 	if (e->carrier_down_delta != FT_NONE_U32 && e->carrier_down_delta)
-		ft_buf_printf(b, ", lost %u times", e->carrier_down_delta);
+		ft_buf_printf(b, ", lost %u time%s", e->carrier_down_delta,
+			      ft_plural(e->carrier_down_delta, "s"));
 }
 
 static void line_tx_timeout(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)
@@ -200,10 +201,24 @@ static void line_lost(struct ft_buf *b, const struct ft_hdr *ev, const struct ft
 
 	(void)attr;
 	text_count(b, e->records == FT_NONE_U64 ? ev->count : e->records);
-	ft_buf_puts(b, " events of kind ");
+	ft_buf_printf(b, " event%s of kind ",
+		      ft_plural(e->records == FT_NONE_U64 ? ev->count : e->records, "s"));
 	text_str(b, ev, e->of);
 	ft_buf_puts(b, " lost: ");
 	text_str(b, ev, e->reason);
+}
+
+/* A closed port, a duplicate: no fault, so they are only counted. */
+static void line_ordinary(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_net_ordinary *e = (const void *)ev;
+
+	(void)attr;
+	if (e->packets == FT_NONE_U64)
+		ft_buf_puts(b, "an unknown number of");
+	else
+		text_count(b, e->packets);
+	ft_buf_printf(b, " packet%s dropped in the ordinary course", ft_plural(e->packets, "s"));
 }
 
 static void line_clock(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)
@@ -272,6 +287,7 @@ static const struct {
 	{ FT_KIND_net_drop, "NET", line_drop },
 	{ FT_KIND_net_link, "NET", line_link },
 	{ FT_KIND_net_tx_timeout, "NET", line_tx_timeout },
+	{ FT_KIND_net_ordinary, "NET", line_ordinary },
 	{ FT_KIND_proc_start, "PROC", line_start },
 	{ FT_KIND_proc_exit, "PROC", line_exit },
 	{ FT_KIND_nccl_comm, "NCCL", line_comm },

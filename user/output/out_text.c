@@ -60,7 +60,7 @@ static void put_header(struct out_text *t)
 		ft_buf_printf(b, " in %.1f s", e->overhead_ns / 1e9);
 	if (t->opts.interactive)
 		ft_buf_puts(b, "    Ctrl-C: verdict and quit");
-	text_cut(b, from, WIDTH);
+	text_fit(b, from, &t->style);
 	ft_buf_puts(b, "\n");
 	if (e->target.len) {
 		_cleanup_buf_ struct ft_buf target = {};
@@ -125,7 +125,7 @@ static void put_line(struct out_text *t, const struct ft_hdr *ev, const struct f
 		ft_buf_printf(b, "  x%u", ev->count);
 	if (ev->count > 1 && ev->first_ns && ev->last_ns >= ev->first_ns)
 		ft_buf_printf(b, " in %.1f s", (ev->last_ns - ev->first_ns) / 1e9);
-	text_cut(b, from, WIDTH);
+	text_fit(b, from, &t->style);
 	ft_buf_puts(b, *color ? "\033[0m\n" : "\n");
 }
 
@@ -409,7 +409,8 @@ int ft_out_text(struct ft_out **out, const struct ft_out_opts *opts)
 	if (!t)
 		return -ENOMEM;
 	*t = (struct out_text){ .o.ops = &ops, .opts = *opts, .w.fd = opts->fd };
-	t->style = (struct ft_style){ .color = opts->color, .clock = opts->clock };
+	t->style =
+		(struct ft_style){ .color = opts->color, .full = opts->full, .clock = opts->clock };
 	*out = &t->o;
 	return 0;
 }

@@ -34,6 +34,12 @@ void text_cut(struct ft_buf *b, size_t from, size_t columns)
 	ft_buf_puts(b, "..");
 }
 
+void text_fit(struct ft_buf *b, size_t from, const struct ft_style *style)
+{
+	if (!style->full)
+		text_cut(b, from, WIDTH);
+}
+
 void text_str(struct ft_buf *b, const struct ft_hdr *ev, struct ft_str s)
 {
 	size_t len;

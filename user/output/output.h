@@ -25,6 +25,7 @@ struct ft_out_opts {
 	int verbose;		  /* -1: incidents and verdict; 0: what matters; 1: all */
 	bool color;
 	bool interactive; /* Ctrl-C ends it: say so in the header */
+	bool full;	  /* lines are not cut to the terminal's width: it is none */
 };
 
 int ft_out_text(struct ft_out **out, const struct ft_out_opts *opts);
@@ -59,7 +60,7 @@ static inline void ft_out_free(struct ft_out *o)
 
 /* --- pieces of the text output, also for other commands; all text in them is escaped --- */
 struct ft_style {
-	bool color;
+	bool color, full;
 	const struct ft_clock *clock;
 };
 /* The table of ranks with their GPUs and NICs: "job" and "RANK GPU .." lines. */
