@@ -121,6 +121,13 @@ static void test_target(void **state)
 	assert_line("no process 4711");
 	topo("-p", "abc");
 	assert_int_equal(status, FT_EXIT_USAGE);
+	/* A mistyped directory is no machine without devices. */
+	topo("--root=/nonexistent", NULL);
+	assert_int_equal(status, FT_EXIT_NOTARGET);
+	assert_line("--root /nonexistent: No such file or directory");
+	topo("--root=/etc", NULL);
+	assert_int_equal(status, FT_EXIT_NOTARGET);
+	assert_line("--root /etc: no captured machine");
 	topo("--nonsense", NULL);
 	assert_int_equal(status, FT_EXIT_USAGE);
 }
@@ -148,6 +155,7 @@ static void test_nvml(void **state)
 static void test_empty(void **state)
 {
 	(void)state;
+	put("/sys/kernel/none", "%s", "");
 	topo(NULL, NULL);
 	assert_int_equal(status, 0);
 	assert_line("GPUs: none of NVIDIA or AMD on the PCI bus of this machine\n");

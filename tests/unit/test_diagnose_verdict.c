@@ -151,8 +151,8 @@ static void test_next_of_drops(void **state)
 	retransmit(1, 1, 30);
 	e = verdict();
 	assert_string_equal(V.kind, "lossy-link");
-	assert_true(list_has(e->next, "commands at netns 4026532202: nsenter -t 4003 -n COMMAND"));
-	assert_true(list_has(e->next, "commands at netns 4026532000: find it by `lsns -t net`"));
+	assert_true(list_has(e->next, "(netns 4026532202; nsenter -t 4003 -n COMMAND)"));
+	assert_true(list_has(e->next, "(netns 4026532000; find it: lsns -t net)"));
 	assert_false(list_has(e->next, "check cable"));
 	drop_at(1, 2, NS(2), "eth0", "TCP_CSUM", 20);
 	e = verdict();

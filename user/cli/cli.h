@@ -3,6 +3,8 @@
 #ifndef FT_CLI_CLI_H
 #define FT_CLI_CLI_H
 
+#include <argp.h>
+
 #include "base/base.h"
 
 /* Each returns the program's exit status. */
@@ -10,6 +12,9 @@ int ft_cmd_trace(int argc, char **argv);
 int ft_cmd_probes(int argc, char **argv);
 int ft_cmd_schema(int argc, char **argv);
 int ft_cmd_topo(int argc, char **argv);
+
+/* For each command's argp: -h does what --help does. */
+extern const struct argp_child ft_help_too[];
 
 /* Exit status for a failed ft_bpf_open(), with the message printed. */
 int ft_bpf_failed(int err);

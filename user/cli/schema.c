@@ -7,7 +7,7 @@ int ft_cmd_schema(int argc, char **argv)
 	_cleanup_buf_ struct ft_buf b = {};
 
 	if (argc > 1) {
-		if (!strcmp(argv[1], "--help")) {
+		if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
 			printf("Usage: fabrictrace schema\nPrints the JSON Schema (2020-12) of the lines of --json.\n");
 			return FT_EXIT_OK;
 		}

@@ -122,7 +122,8 @@ static int name_inner(const char *root, const struct ft_proc_table *t, const uin
 	return n;
 }
 
-static bool has_nccl(const char *root, uint32_t pid)
+/* *unread grows when that cannot be told. */
+static bool has_nccl(const char *root, uint32_t pid, size_t *unread)
 {
 	struct ft_proc_facts *f;
 	bool yes;
@@ -130,6 +131,8 @@ static bool has_nccl(const char *root, uint32_t pid)
 	if (ft_proc_facts_read(root, pid, FT_PROC_WANT_NCCL, ANSWER_MS, &f))
 		return false;
 	yes = f->nccl == 1;
+	*unread += f->nccl == FT_NONE_U8 && f->errors[FT_PROC_MAPS] &&
+		   f->errors[FT_PROC_MAPS] != -ENOENT && f->errors[FT_PROC_MAPS] != -ESRCH;
 	free(f);
 	return yes;
 }
@@ -138,6 +141,7 @@ static void note_inner(const char *root, const struct ft_proc_table *t, const ui
 		       uint32_t pid, const bool *below, struct ft_pidset *set)
 {
 	_cleanup_buf_ struct ft_buf who = {};
+	size_t unread = 0;
 	int scanned = 0;
 
 	if (!name_inner(root, t, inner, pid, &who))
@@ -146,7 +150,7 @@ static void note_inner(const char *root, const struct ft_proc_table *t, const ui
 		if (!below[i])
 			continue;
 		scanned++;
-		if (has_nccl(root, t->v[i].pid))
+		if (has_nccl(root, t->v[i].pid, &unread))
 			return;
 	}
 	ft_fmt(set->note, "process %u has no NCCL library; %u is also what a container calls %s",
@@ -221,8 +225,10 @@ static int add_all(const char *root, const struct ft_proc_table *t, struct ft_pi
 {
 	int err = 0;
 
+	set->unread = 0;
 	for (size_t i = 0; !err && i < t->n; i++)
-		if (!t->v[i].kthread && !ft_proc_has_ended(&t->v[i]) && has_nccl(root, t->v[i].pid))
+		if (!t->v[i].kthread && !ft_proc_has_ended(&t->v[i]) &&
+		    has_nccl(root, t->v[i].pid, &set->unread))
 			err = ft_pidset_add(set, t->v[i].pid);
 	return err;
 }

@@ -19,7 +19,8 @@ struct ft_pidset {
 	size_t n;
 	uint64_t cgroup_id; /* of cgroup v2, 0: v1 or none asked for */
 	char cgroup[512];   /* its path below the mount */
-	char note[256];	    /* "": nothing to say. What looks like a mistake but is not refused */
+	size_t unread;	/* of all: whose mappings could not be read, so that NCCL may be there */
+	char note[256]; /* "": nothing to say. What looks like a mistake but is not refused */
 };
 void ft_pidset_free(struct ft_pidset *set);
 bool ft_pidset_has(const struct ft_pidset *set, uint32_t pid);

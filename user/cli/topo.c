@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /* fabrictrace topo: processes, ranks, GPUs, NICs, the PCIe paths between them and NUMA nodes. */
 #include <argp.h>
+#include <limits.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 
 #include "cli/cli.h"
@@ -98,11 +100,35 @@ static int find_procs(struct topo *t)
 	return 0;
 }
 
+static bool is_dir(const char *root, const char *name)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	ft_fmt(path, "%s%s", root, name);
+	return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+/* A mistyped directory would be a machine without anything in it. */
+static int root_check(const char *root)
+{
+	if (!root[0] || is_dir(root, "/sys") || is_dir(root, "/proc"))
+		return 0;
+	if (is_dir(root, ""))
+		ft_err("--root %s: no captured machine: neither sys nor proc is in it", root);
+	else
+		ft_err("--root %s: %s", root,
+		       access(root, F_OK) ? strerror(errno) : "no directory");
+	return FT_EXIT_NOTARGET;
+}
+
 static int collect(struct topo *t)
 {
 	struct utsname u;
-	int err;
+	int err = root_check(t->root);
 
+	if (err)
+		return err;
 	uname(&u);
 	ft_strcpy(t->host, u.nodename, sizeof(t->host));
 	ft_fmt(t->kernel, "%s %s", u.sysname, u.release);
@@ -133,6 +159,23 @@ static void topo_free(struct topo *t)
 	ft_nvml_free(t->nvml);
 }
 
+bool topo_unread_rec(const struct topo *t, struct ft_rec *out)
+{
+	struct ft_ev_inv_host *e;
+	char what[96];
+
+	if (!t->set.unread)
+		return false;
+	e = ft_rec_new(out, FT_KIND_inv_host, ft_mono_ns());
+	ft_fmt(what, "the mappings of %zu process%s, which may have NCCL", t->set.unread,
+	       ft_plural(t->set.unread, "es"));
+	ft_rec_str(out, &e->what, what);
+	ft_rec_str(out, &e->reason,
+		   geteuid() ? "not permitted: run as root"
+			     : "not permitted, or no answer in time");
+	return true;
+}
+
 /* --- JSON --- */
 struct printer {
 	const struct topo *t;
@@ -159,6 +202,8 @@ static void show_json(const struct topo *t)
 	ft_pci_emit(t->pci, now, print_json, &p);
 	ft_nvml_emit(t->nvml, t->nvml_error, t->root, now, print_json, &p);
 	ft_net_emit(t->net, now, print_json, &p);
+	if (topo_unread_rec(t, &rec))
+		print_json(&p, &rec.h);
 	for (size_t i = 0; i < t->nprocs; i++) {
 		ft_proc_rec(t->procs[i], t->pci, now, &rec);
 		print_json(&p, &rec.h);
@@ -176,7 +221,7 @@ int ft_cmd_topo(int argc, char **argv)
 		parse,
 		NULL,
 		"Shows a job's processes and ranks, and this machine's GPUs, NICs and PCIe paths.",
-		NULL,
+		ft_help_too,
 		NULL,
 		NULL,
 	};

@@ -25,6 +25,8 @@ struct topo {
 	size_t nprocs;
 };
 
+/* inv.host for the processes that could not be looked through; false: there is none. */
+bool topo_unread_rec(const struct topo *t, struct ft_rec *out);
 /* Prints it as tables, at most 100 columns wide. */
 void topo_text(const struct topo *t);
 

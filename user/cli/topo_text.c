@@ -268,10 +268,37 @@ static void show_proc(const struct topo *t, const struct ft_proc_facts *f)
 	print_escaped(command[0] ? command : f->st.comm, 48);
 }
 
+/* Interfaces are read in our own network namespace. */
+static void show_elsewhere(const struct topo *t)
+{
+	uint32_t own, pid = 0;
+	size_t n = 0;
+
+	if (t->root[0] || ft_link_inode("", "/proc/self/ns/net", &own))
+		return;
+	for (size_t i = 0; i < t->nprocs; i++) {
+		const struct ft_proc_facts *f = t->procs[i];
+
+		if (f->netns == FT_NONE_U32 || f->netns == own)
+			continue;
+		pid = n++ ? pid : f->st.pid;
+	}
+	if (n)
+		printf("%zu of these %s in another network namespace, whose interfaces are not listed "
+		       "above:\n  nsenter -t %u -n ip link\n",
+		       n, n == 1 ? "is" : "are", pid);
+}
+
 static void show_procs(const struct topo *t)
 {
 	size_t helpers = 0;
 
+	if (!t->nprocs && t->set.unread) {
+		printf("\nprocesses: none visible has a library named libnccl.so* mapped; %zu could not "
+		       "be read%s\n",
+		       t->set.unread, geteuid() ? ": run as root" : "");
+		return;
+	}
 	if (!t->nprocs) {
 		printf("\nprocesses: none has a library named libnccl.so* mapped (-p PID shows others)\n");
 		return;
@@ -284,7 +311,9 @@ static void show_procs(const struct topo *t)
 			show_proc(t, t->procs[i]);
 	}
 	if (helpers)
-		printf("and %zu helpers, forked from these ranks\n", helpers);
+		printf("and %zu helper%s, forked from these ranks\n", helpers,
+		       ft_plural(helpers, "s"));
+	show_elsewhere(t);
 }
 
 static void print_missing(void *ctx, struct ft_hdr *ev)
@@ -299,6 +328,70 @@ static void print_missing(void *ctx, struct ft_hdr *ev)
 	printf(": %s\n", ft_str_copy(ev, e->reason, text, sizeof(text)));
 }
 
+/* Parts of processes that could not be read for one reason. */
+struct gap {
+	char files[64], reason[96];
+	uint32_t pid; /* the first */
+	size_t procs;
+};
+
+#define GAPS_MAX 16
+
+/* "exe, environ, fd" of one process; all for the reason of the first. */
+static bool gap_of(const struct ft_proc_facts *f, struct gap *g)
+{
+	struct ft_rec rec;
+	size_t len = 0;
+
+	*g = (struct gap){ .pid = f->st.pid, .procs = 1 };
+	for (int part = 0; part < FT_PROC_PARTS; part++) {
+		const struct ft_ev_inv_host *e = (const void *)&rec;
+		char what[64], reason[96];
+
+		if (!ft_proc_missing_rec(f, part, 0, &rec))
+			continue;
+		ft_str_copy(&rec.h, e->reason, reason, sizeof(reason));
+		if (len && strcmp(reason, g->reason) != 0)
+			continue;
+		ft_strcpy(g->reason, reason, sizeof(g->reason));
+		ft_str_copy(&rec.h, e->what, what, sizeof(what));
+		len += snprintf(g->files + len, sizeof(g->files) - len, "%s%s", len ? ", " : "",
+				strrchr(what, '/') + 1);
+	}
+	return len;
+}
+
+static void gap_print(const struct gap *g)
+{
+	printf("not read: %s of process %u", g->files, g->pid);
+	if (g->procs > 1)
+		printf(" and %zu more", g->procs - 1);
+	printf(": %s\n", g->reason);
+}
+
+/* One line for all processes of which the same is missing. */
+static void show_gaps(const struct topo *t)
+{
+	struct gap gaps[GAPS_MAX], g;
+	size_t n = 0, k;
+
+	for (size_t i = 0; i < t->nprocs; i++) {
+		if (!gap_of(t->procs[i], &g))
+			continue;
+		for (k = 0; k < n; k++)
+			if (!strcmp(gaps[k].files, g.files) && !strcmp(gaps[k].reason, g.reason))
+				break;
+		if (k < n)
+			gaps[k].procs++;
+		else if (n < GAPS_MAX)
+			gaps[n++] = g;
+		else
+			gap_print(&g);
+	}
+	for (k = 0; k < n; k++)
+		gap_print(&gaps[k]);
+}
+
 /* Every gap in the tables above, with its reason. */
 static void show_missing(const struct topo *t)
 {
@@ -306,10 +399,9 @@ static void show_missing(const struct topo *t)
 
 	ft_pci_emit(t->pci, 0, print_missing, NULL);
 	ft_nvml_emit(t->nvml, t->nvml_error, t->root, 0, print_missing, NULL);
-	for (size_t i = 0; i < t->nprocs; i++)
-		for (int part = 0; part < FT_PROC_PARTS; part++)
-			if (ft_proc_missing_rec(t->procs[i], part, 0, &rec))
-				print_missing(NULL, &rec.h);
+	if (topo_unread_rec(t, &rec))
+		print_missing(NULL, &rec.h);
+	show_gaps(t);
 }
 
 static void show_numa(const struct topo *t)

@@ -11,9 +11,6 @@ struct btf;
 void ft_lost_emit(const char *of, uint64_t *seen, uint64_t now, const char *why,
 		  const struct ft_emit *emit);
 
-/* A fresh copy of the probe table; NULL without memory. */
-struct ft_probe *ft_probe_table(size_t *n);
-
 /* Fills what depends on this kernel: layouts of tracepoints, classes of drop reasons. */
 void ft_features(const struct btf *btf, struct ft_cfg *cfg);
 /*

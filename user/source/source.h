@@ -44,6 +44,9 @@ struct ft_probe {
 	char reason[160];
 };
 
+/* A fresh copy of the probe table, nothing attached; NULL without memory. */
+struct ft_probe *ft_probe_table(size_t *n);
+
 struct ft_bpf;
 struct ft_bpf_opts {
 	bool all_procs, no_follow, collectives;
