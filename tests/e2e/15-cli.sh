@@ -43,6 +43,8 @@ free_pid()
 
 test_usage()
 {
+	local command
+
 	exits 64 "." "unknown option" --no-such-option
 	exits 64 "." "unknown command" no-such-command
 	exits 64 "xyz" "a pid that is no number" -p xyz
@@ -50,11 +52,20 @@ test_usage()
 	exits 64 "." "a duration that is none" -d -1
 	exits 64 "." "two targets" -a -p 1
 	exits 64 "." "an argument without --" true
+	exits 64 "no command after --" "-- and nothing behind it" --
+	exits 64 "^fabrictrace: " "errors begin with the short name" --no-such-option
+	for command in trace probes topo schema; do
+		exits 0 "" "$command -h" "$command" -h
+		like "$(cat "$FT_TMP/out")" '^Usage: fabrictrace' "$command -h: prints it"
+	done
+	exits 0 "" "-h" -h
 	exits 0 "" "--version" --version
 	like "$(cat "$FT_TMP/out")" '^fabrictrace [0-9]+\.[0-9]+' "--version: prints it"
 	exits 0 "" "--help" --help
 	like "$(cat "$FT_TMP/out")" '-p PID' "--help: shows the main use"
 	exits 0 "" "trace --help" trace --help
+	like "$(cat "$FT_TMP/out")" 'only this node.s network interfaces' \
+		"trace --help: what is watched without a target"
 }
 
 test_no_such_process()
@@ -97,6 +108,18 @@ test_not_root()
 	fi
 	sleeper
 	exits 77 "CAP_(BPF|PERFMON|SYS_ADMIN)" "without root" -p "$SLEEPER"
+	exits 77 "CAP_(BPF|PERFMON|SYS_ADMIN)" "without root, probes" probes
+	is "$(awk '$NF == "OFF"' "$FT_TMP/out" | wc -l)" "$(grep -c 'why: .*CAP_BPF' "$FT_TMP/out")" \
+		"without root, probes: each row is off and says why"
+	like "$(cat "$FT_TMP/out")" 'CAP_SYS_PTRACE is missing' \
+		"without root, probes: what is missing"
+	# $$ is root's: what cannot be read is one line, and is not told as none.
+	exits 0 "" "without root, topo" topo
+	like "$(cat "$FT_TMP/out")" 'none visible has .*; [0-9]+ could not be read: run as root|not read: the mappings of [0-9]+ process' \
+		"without root, topo: what it could not look through"
+	exits 0 "" "without root, topo -p" topo -p $$
+	is "$(grep -c '^not read: .* of process' "$FT_TMP/out")" 1 \
+		"without root, topo -p: one line for what is not read"
 	exits 0 "" "without root, --version" --version
 	exits 0 "" "without root, schema" schema
 }
@@ -109,6 +132,41 @@ test_command()
 	exits 127 "no-such-command" "-- CMD that is none" --json -- /no-such-command
 	exits 0 "" "-- CMD with its output" -q -- echo "of the command"
 	like "$(cat "$FT_TMP/out")" "of the command" "-- CMD: its output passes through"
+	exits 3 "" "-- CMD that ends at once" -- sh -c 'exit 3'
+	like "$(cat "$FT_TMP/out")" 'target +-- sh -c exit 3' "-- CMD: its arguments are told"
+	like "$(cat "$FT_TMP/out")" 'the job ended with exit status 3 after 0\.[0-9] s' \
+		"-- CMD that ends at once: says so"
+}
+
+# A target that is none, one that is found by a part of its name, one that is stopped.
+test_targets()
+{
+	local dir
+
+	exits 0 "" "no target" -d 1
+	like "$(cat "$FT_TMP/out")" 'target +none: only this node' "no target: says what is watched"
+	like "$(cat "$FT_TMP/out")" 'job +no process is traced' "no target: no job is blamed"
+	sleeper
+	kill -STOP "$SLEEPER"
+	exits 0 "" "a stopped process" -d 1 -p "$SLEEPER"
+	kill -CONT "$SLEEPER"
+	like "$(tr -s ' \n' ' ' <"$FT_TMP/out")" "stopped at the end .*pid $SLEEPER \(sleep\)" \
+		"a stopped process: is named"
+	for dir in /sys/fs/cgroup/unified /sys/fs/cgroup /sys/fs/cgroup/pids; do
+		[[ -w $dir/cgroup.procs ]] && mkdir "$dir/ft-words-$$" 2>/dev/null && break
+		dir=
+	done
+	if [[ -z $dir ]]; then
+		skip "a part of a cgroup's path" "no cgroup can be made here"
+		return
+	fi
+	echo "$SLEEPER" >"$dir/ft-words-$$/cgroup.procs"
+	exits 0 "" "a part of a cgroup's path" -d 1 --cgroup "words-$$"
+	like "$(cat "$FT_TMP/out")" "target +--cgroup $dir/ft-words-$$" \
+		"a part of a cgroup's path: which one is meant"
+	kill "$SLEEPER"
+	wait_until 5 gone "$SLEEPER"
+	rmdir "$dir/ft-words-$$"
 }
 
 # One line of valid JSON each, the envelope in all of them.
@@ -241,6 +299,14 @@ test_commands()
 		and (.data.reason == null or .data.hides == null))) | length' "$FT_TMP/out")" 0 \
 		"probes: what is not attached has a reason and what it hides"
 	exits 0 "" "probes" probes
+	is "$(sed -n '2,/^-/s/^\([^ -].*[^ ]\) *[a-z]*\.[a-z_]* .*/\1/p' "$FT_TMP/out" | sort | uniq -d)" "" \
+		"probes: no two rows look alike"
+	like "$(cat "$FT_TMP/out")" '- on demand: needs a job' "probes: what - means"
+	is "$(awk '/programs:/ { print $1 - $3 - $5 - $8 }' "$FT_TMP/out")" 0 \
+		"probes: the numbers add up"
+	exits 0 "" "probes -v" probes -v
+	is "$(grep -c 'unseen' "$FT_TMP/out")" "$(awk '/programs:/ { print $1 }' "$FT_TMP/out")" \
+		"probes -v: what each one hides"
 	exits 0 "" "topo --json" topo --json
 	ok "topo: valid JSON" jq -e . "$FT_TMP/out"
 	exits 0 "" "topo" topo
@@ -292,7 +358,7 @@ test_killed_tracer()
 	ok "kill -9: the job runs on and ends, its results verified" job_wait 0
 }
 
-for group in usage no_such_process dying_process not_root command ends two_pids usr1 text \
+for group in usage no_such_process dying_process not_root command targets ends two_pids usr1 text \
 	closed_pipe commands killed_tracer; do
 	test_$group
 done

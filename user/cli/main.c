@@ -21,7 +21,8 @@ static int help(void)
 	       "Names the slow or faulty link of a running NCCL job, and the ranks that pay for it.\n\n"
 	       "  sudo fabrictrace -p PID          attach to a job (launcher, rank or shell)\n"
 	       "  sudo fabrictrace --cgroup ID     the job of a container, pod or Slurm job\n"
-	       "  sudo fabrictrace -- CMD ARG...   start a job and trace it\n\n"
+	       "  sudo fabrictrace -- CMD ARG...   start a job and trace it\n"
+	       "  sudo fabrictrace                 no job: only this node's interfaces are watched\n\n"
 	       "Commands:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		printf("  %-8s %s\n", commands[i].name, commands[i].doc);
@@ -56,7 +57,8 @@ static int dispatch(int argc, char **argv)
 		printf("fabrictrace %s\n", FT_VERSION);
 		return FT_EXIT_OK;
 	}
-	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")))
+	if (argc > 1 &&
+	    (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")))
 		return help();
 	for (size_t i = 0; argc > 1 && i < ARRAY_SIZE(commands); i++) {
 		if (strcmp(argv[1], commands[i].name) != 0)
@@ -76,6 +78,8 @@ int main(int argc, char **argv)
 {
 	int status;
 
+	if (argc > 0)
+		argv[0] = program_invocation_short_name;
 	std_fds();
 	/*
 	 * The kernel's BTF is read and dropped several times, 5 MB each: without a fixed threshold

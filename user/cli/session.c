@@ -209,6 +209,7 @@ static int pipeline_open(struct session *s)
 		.verbose = ft_verbose,
 		.color = !s->opts->no_color && !(no_color && *no_color) && isatty(STDOUT_FILENO),
 		.interactive = isatty(STDIN_FILENO),
+		.full = !isatty(STDOUT_FILENO),
 	};
 	int err = ft_attrib_new(&s->attrib);
 
@@ -308,6 +309,7 @@ static int session_attach(struct session *s)
 
 static void session_finish(struct session *s)
 {
+	session_stopped(s);
 	ft_bpf_stop(s->bpf);
 	ft_bpf_tick(s->bpf);
 	ft_nccl_src_tick(s->nccl);

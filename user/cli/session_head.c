@@ -5,21 +5,32 @@
 #include "cli/probe_rec.h"
 #include "cli/session_parts.h"
 
-static void target_text(const struct session *s, char *out, size_t size)
+#define TARGET_MAX 512 /* the record has more to hold */
+
+static void target_none(const struct session *s, struct ft_buf *b)
+{
+	ft_buf_puts(b, "none: only this node's interfaces are watched; give -p, --cgroup or -a");
+	if (s->others[0])
+		ft_buf_printf(b, " (these have an NCCL library: pid %s)", s->others);
+}
+
+/* So that it can be given again: the cgroup that was found, not the part of it that was asked for. */
+static void target_text(const struct session *s, struct ft_buf *b)
 {
 	const struct ft_trace_opts *o = s->opts;
-	size_t len = 0;
 
 	if (o->cgroup)
-		snprintf(out, size, "--cgroup %s", o->cgroup);
+		ft_buf_printf(b, "--cgroup %s", s->cgroup.n ? s->cgroup.v[0] : o->cgroup);
+	else if (o->all)
+		ft_buf_puts(b, "-a");
 	else if (o->cmd)
-		snprintf(out, size, "-- %s", o->cmd[0]);
-	else
-		snprintf(out, size, "%s", o->all ? "-a" : o->npids ? "-p " : "");
-	for (size_t i = 0; i < o->npids && len + 16 < size; i++) {
-		len = strlen(out);
-		snprintf(out + len, size - len, "%s%u", i ? "," : "", o->pids[i]);
-	}
+		ft_buf_puts(b, "--");
+	else if (!o->npids)
+		target_none(s, b);
+	for (size_t i = 0; i < o->npids; i++)
+		ft_buf_printf(b, "%s%u", i ? "," : "-p ", o->pids[i]);
+	for (char **arg = o->cmd; arg && *arg; arg++)
+		ft_buf_printf(b, " %s", *arg);
 }
 
 /* What cannot be seen: each program that is not attached, and what this version does not watch. */
@@ -72,7 +83,7 @@ void session_probes(struct session *s)
 
 void session_head(struct session *s)
 {
-	char target[256];
+	_cleanup_buf_ struct ft_buf target = {};
 	struct ft_ev_session *e;
 	struct utsname u;
 	struct ft_rec rec;
@@ -83,8 +94,10 @@ void session_head(struct session *s)
 	e->targets = s->targets;
 	ft_rec_str(&rec, &e->version, FT_VERSION);
 	ft_rec_str(&rec, &e->kernel, u.release);
-	target_text(s, target, sizeof(target));
-	ft_rec_str(&rec, &e->target, target);
+	target_text(s, &target);
+	if (target.len > TARGET_MAX)
+		strcpy(target.s + TARGET_MAX - 3, "...");
+	ft_rec_str(&rec, &e->target, target.s ? target.s : "");
 	add_blind(s, &rec, &e->blind);
 	ft_emit(&s->emit, &rec);
 	session_probes(s);

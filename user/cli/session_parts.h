@@ -93,6 +93,8 @@ void session_sock_seen(struct session *s, const struct ft_ev_tcp_state *e);
 void session_nccl_found(void *ctx, uint32_t pid);
 /* Processes that were ending while they were added, once more a second later. */
 void session_procs_prune(struct session *s);
+/* Names those that are stopped now: no event says so. */
+void session_stopped(struct session *s);
 /* After records were lost: who started or ended meanwhile, by the kernel's own list. */
 void session_resync(struct session *s);
 /* A tick later, when what was under way has come: the ends that attribution never heard of. */

@@ -110,6 +110,34 @@ void session_procs_prune(struct session *s)
 	}
 }
 
+#define STOPPED_NAMED 4
+
+void session_stopped(struct session *s)
+{
+	_cleanup_buf_ struct ft_buf who = {};
+	struct ft_ev_inv_host *e;
+	struct ft_proc_stat st;
+	struct ft_rec rec;
+	size_t n = 0;
+
+	for (uint32_t pid = 0; ft_bpf_proc_next(s->bpf, &pid);) {
+		/* 't': by a debugger */
+		if (ft_proc_stat_read("", pid, &st) || (st.state != 'T' && st.state != 't'))
+			continue;
+		if (n++ < STOPPED_NAMED)
+			ft_buf_printf(&who, "%s%u (%s)", n > 1 ? ", " : "pid ", pid, st.comm);
+	}
+	if (!n)
+		return;
+	if (n > STOPPED_NAMED)
+		ft_buf_printf(&who, " and %zu more", n - STOPPED_NAMED);
+	e = ft_rec_new(&rec, FT_KIND_inv_host, ft_mono_ns());
+	ft_rec_str(&rec, &e->what,
+		   "stopped at the end of the trace (state T: SIGSTOP or a debugger)");
+	ft_rec_str(&rec, &e->reason, who.s ? who.s : "");
+	ft_emit(&s->emit, &rec);
+}
+
 void session_resync(struct session *s)
 {
 	uint32_t pid = 0;
@@ -313,7 +341,7 @@ void session_watch(struct session *s, const struct ft_pidset *set)
 	session_look(s);
 	if (!set->n)
 		session_netns_watch(s, getpid());
-	if (s->opts->all || (set->n && !s->with_nccl && !s->opts->cmd && !s->looks.n))
+	if (s->opts->all || !set->n || (!s->with_nccl && !s->opts->cmd && !s->looks.n))
 		s->others_error = ft_nccl_src_find(s->nccl);
 	if (s->opts->all)
 		session_look(s);

@@ -8,7 +8,8 @@
 enum { OPT_CGROUP = 0x100, OPT_NO_CHILDREN, OPT_JSON, OPT_NO_COLOR, OPT_COLLECTIVES };
 
 static const struct argp_option options[] = {
-	{ NULL, 0, NULL, 0, "What to trace (nothing: the node's GPUs and NICs):", 1 },
+	{ NULL, 0, NULL, 0,
+	  "What to trace (nothing: only this node's network interfaces are watched):", 1 },
 	{ "pid", 'p', "PID[,PID...]", 0, "these processes and their descendants, now and later",
 	  1 },
 	{ "no-children", OPT_NO_CHILDREN, NULL, 0, "with -p: without descendants", 1 },
@@ -62,6 +63,8 @@ static void check(struct argp_state *state, const struct ft_trace_opts *o)
 {
 	int targets = (o->npids > 0) + (o->cgroup != NULL) + o->all + (o->cmd != NULL);
 
+	if (state->quoted && !o->cmd)
+		argp_error(state, "no command after --");
 	if (targets > 1)
 		argp_error(state, "give one of -p, --cgroup, -a and -- CMD");
 	if (o->no_children && !o->npids)
@@ -133,7 +136,7 @@ int ft_cmd_trace(int argc, char **argv)
 		"Attaches to a running job without restarting it and names the link, NIC, GPU or process at fault, "
 		"and the NCCL ranks that pay for it.\v"
 		"Ctrl-C, SIGTERM and SIGHUP end with the verdict; SIGUSR1 prints it and goes on.",
-		NULL,
+		ft_help_too,
 		NULL,
 		NULL
 	};
