@@ -22,13 +22,22 @@ _fabrictrace()
 	-p | --pid)
 		COMPREPLY=($(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur"))
 		;;
-	--cgroup | -d | --duration)
+	--cgroup)
+		[[ $cur == /sys/fs/cgroup/* ]] || cur=/sys/fs/cgroup/${cur#/}
+		compopt -o nospace 2>/dev/null
+		COMPREPLY=($(compgen -d -S / -- "$cur"))
+		;;
+	--root)
+		compopt -o filenames 2>/dev/null
+		COMPREPLY=($(compgen -d -- "$cur"))
+		;;
+	-d | --duration)
 		COMPREPLY=()
 		;;
 	*)
 		case ${COMP_WORDS[1]} in
 		probes) options='--json --verbose --help' ;;
-		topo) options='--json --pid --help' ;;
+		topo) options='--pid --no-children --cgroup --verbose --json --root --help' ;;
 		schema) options='--help' ;;
 		*) ((COMP_CWORD > 1)) || options+=' trace probes topo schema --version' ;;
 		esac
