@@ -345,6 +345,12 @@ test_killed_tracer()
 	job_start 0 2 --seconds 4 --size 256K --print-step --hold steps
 	ok "kill -9: the job is up" wait_until 20 job_says 0 1 '^init rank'
 	ok "kill -9: text equals the file before" same_text "$(job_pid 0 0)" libnccl.so.2
+	exits 0 "" "topo of a job in namespaces" topo -p "${JOB_PID[0]}"
+	like "$(cat "$FT_TMP/out")" '2 of these are in another network namespace' \
+		"topo of a job in namespaces: whose interfaces are not in the table"
+	exits 0 "" "no target, beside a job" -d 1
+	like "$(tr -s ' \n' ' ' <"$FT_TMP/out")" "an NCCL library: pid .*$(job_pid 0 0)" \
+		"no target, beside a job: names its processes"
 	trace_start killed --collectives -p "${JOB_PID[0]}"
 	if same_text "$(job_pid 0 0)" libnccl.so.2 >/dev/null; then
 		diag "no probe is in the text while it is traced"

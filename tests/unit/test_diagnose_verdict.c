@@ -321,6 +321,9 @@ static void test_heartbeat(void **state)
 	assert_string_equal(
 		text,
 		"4 of 4 ranks have not ended, 0 segments sent again, 0 packets dropped, no finding");
+	retransmit(1, 1, 1);
+	heartbeat(text, sizeof(text), 0);
+	assert_non_null(strstr(text, ", 1 segment sent again, 0 packets dropped"));
 	drop_at(1, 2, NS(2), "eth0", "NETFILTER_DROP", 20);
 	retransmit(1, 1, 20);
 	tick(2 * SEC);

@@ -489,17 +489,20 @@ static void put_ruled_out(const struct ft_diag *d, struct list *l)
 static void put_bounds(const struct ft_diag *d, struct list *l)
 {
 	if (d->nodetail)
-		list_addf(l, "%llu events counted without their details (map full)",
-			  (unsigned long long)d->nodetail);
+		list_addf(l, "%llu event%s counted without %s details (map full)",
+			  (unsigned long long)d->nodetail, ft_plural(d->nodetail, "s"),
+			  d->nodetail == 1 ? "its" : "their");
 	if (d->unfit)
-		list_addf(l, "%llu objects were beyond the bounds of the diagnosis",
-			  (unsigned long long)d->unfit);
+		list_addf(l, "%llu object%s beyond the bounds of the diagnosis",
+			  (unsigned long long)d->unfit, d->unfit == 1 ? " was" : "s were");
 	if (d->deaths_more || d->resets_more)
-		list_addf(l, "%llu ends of ranks and %llu resets of these were not judged",
-			  (unsigned long long)d->deaths_more, (unsigned long long)d->resets_more);
+		list_addf(l, "%llu end%s of ranks and %llu reset%s of these were not judged",
+			  (unsigned long long)d->deaths_more, ft_plural(d->deaths_more, "s"),
+			  (unsigned long long)d->resets_more, ft_plural(d->resets_more, "s"));
 	if (d->unattributed)
-		list_addf(l, "%llu objects were beyond the bounds of the attribution",
-			  (unsigned long long)d->unattributed);
+		list_addf(l, "%llu object%s beyond the bounds of the attribution",
+			  (unsigned long long)d->unattributed,
+			  d->unattributed == 1 ? " was" : "s were");
 }
 
 static void put_blind(const struct ft_diag *d, struct list *l)
@@ -707,8 +710,10 @@ void ft_diag_heartbeat(struct ft_diag *d, uint64_t now_ns, struct ft_rec *out, s
 	if (!open)
 		ft_buf_printf(
 			&b,
-			"%zu of %zu ranks have not ended, %llu segments sent again, %llu packets dropped, no finding",
-			alive, ranks, (unsigned long long)d->segs, (unsigned long long)d->drops);
+			"%zu of %zu rank%s ha%s not ended, %llu segment%s sent again, %llu packet%s dropped, no finding",
+			alive, ranks, ft_plural(ranks, "s"), alive == 1 ? "s" : "ve",
+			(unsigned long long)d->segs, ft_plural(d->segs, "s"),
+			(unsigned long long)d->drops, ft_plural(d->drops, "s"));
 	e = ft_rec_new(out, FT_KIND_heartbeat, d->now_ns);
 	e->open = open;
 	e->procs = HASH_COUNT(d->procs);
