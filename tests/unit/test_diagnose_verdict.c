@@ -157,6 +157,10 @@ static void test_next_of_drops(void **state)
 	drop_at(1, 2, NS(2), "eth0", "TCP_CSUM", 20);
 	e = verdict();
 	assert_true(list_has(e->next, "check cable"));
+	/* Nobody can enter it by a process that has ended. */
+	exits(2, 0, 0);
+	e = verdict();
+	assert_true(list_has(e->next, "(netns 4026532202; find it: lsns -t net)"));
 }
 
 static void session(const char *target)

@@ -308,8 +308,9 @@ static void evidence_pair(struct finding *f, const struct pair *p)
 		ft_fmt(stalled,
 		       "; %u stand%s still: %u timeouts in a row, %u segments unacknowledged",
 		       p->stalled, p->stalled == 1 ? "s" : "", p->timeouts, p->unacked_segs);
-	lines_add(&f->evidence, "%s -> %s: %llu segments sent again in %u of %u connections%s%s%s",
-		  src, dst, (unsigned long long)p->segs, p->lossy_flows, p->flows, late,
+	lines_add(&f->evidence, "%s -> %s: %llu segment%s sent again in %u of %u connections%s%s%s",
+		  src, dst, (unsigned long long)p->segs, ft_plural(p->segs, "s"), p->lossy_flows,
+		  p->flows, late,
 		  p->segs && p->segs == p->syn_segs ? " (all SYN: no connection is made)" : "",
 		  stalled);
 }
@@ -418,14 +419,17 @@ static void remote_next(const struct ft_diag *d, struct finding *f, const struct
 static void link_next(const struct ft_diag *d, struct finding *f)
 {
 	const struct place *ends[] = { f->x, f->y };
+	char enter[48];
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
-		remote_next(d, f, ends[i]);
-		if (ends[i] && ends[i]->local && ends[i]->key.ifname[0] &&
-		    strcmp(ends[i]->key.ifname, "lo") != 0)
-			lines_add(&f->next,
-				  "errors and discards: nsenter -t %u -n ethtool -S %.16s",
-				  ends[i]->pid, ends[i]->key.ifname);
+		const struct place *p = ends[i];
+
+		remote_next(d, f, p);
+		if (!p || !p->local || !p->key.ifname[0] || !strcmp(p->key.ifname, "lo"))
+			continue;
+		netns_enter(d, p->key.netns, enter, sizeof(enter));
+		lines_add(&f->next, "errors and discards of %.16s (netns %u): %sethtool -S %.16s",
+			  p->key.ifname, p->key.netns, enter, p->key.ifname);
 	}
 }
 
@@ -435,9 +439,9 @@ static void loss_finish(struct ft_diag *d, struct finding *f)
 	struct sums s = cover_sums(d, f);
 	double seconds = (f->last_ns - f->since_ns) / 1e9;
 
-	ft_fmt(f->text, "%s: %llu segments sent again in %llu of %llu connections that cross it",
-	       f->object, (unsigned long long)s.segs, (unsigned long long)s.lossy_flows,
-	       (unsigned long long)s.flows);
+	ft_fmt(f->text, "%s: %llu segment%s sent again in %llu of %llu connections that cross it",
+	       f->object, (unsigned long long)s.segs, ft_plural(s.segs, "s"),
+	       (unsigned long long)s.lossy_flows, (unsigned long long)s.flows);
 	if (s.stalled)
 		ft_fmt(f->text,
 		       "%s: nothing is acknowledged in %llu of %llu connections that cross it",
@@ -449,8 +453,10 @@ static void loss_finish(struct ft_diag *d, struct finding *f)
 								     : "");
 		f->confidence = 1;
 	} else if (s.segs) {
-		ft_fmt(f->cost, "%llu segments (%.1f MB) sent again in %.1f s",
-		       (unsigned long long)s.segs, s.bytes / 1e6, seconds);
+		ft_fmt(f->cost, "%llu segment%s (%.*f %s) sent again in %.1f s",
+		       (unsigned long long)s.segs, ft_plural(s.segs, "s"), s.bytes >= 100000,
+		       s.bytes / (s.bytes >= 100000 ? 1e6 : 1e3), s.bytes >= 100000 ? "MB" : "kB",
+		       seconds);
 	}
 	f->no_wire |= f->x->local && !strcmp(f->x->key.ifname, "lo");
 	evidence_pairs(d, f);

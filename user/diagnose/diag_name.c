@@ -120,11 +120,19 @@ void how_ended(int32_t code, int32_t sig, char *out, size_t size)
 		snprintf(out, size, "exit status %d", code);
 }
 
+static bool runs(const struct ft_diag *d, uint32_t pid)
+{
+	const struct dproc *p;
+
+	HASH_FIND(hh, d->procs, &pid, sizeof(pid), p);
+	return p && !p->exit_ns;
+}
+
 void netns_enter(const struct ft_diag *d, uint32_t netns, char *out, size_t size)
 {
 	out[0] = 0;
 	for (const struct place *p = d->places; p; p = p->hh.next)
-		if (p->local && p->pid && p->key.netns == netns) {
+		if (p->local && p->key.netns == netns && runs(d, p->pid)) {
 			snprintf(out, size, "nsenter -t %u -n ", p->pid);
 			return;
 		}

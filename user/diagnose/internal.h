@@ -312,7 +312,10 @@ const char *reason_hint(const char *reason);
 bool reason_is_software(const char *reason);
 /* "exit status 7", "killed by signal 9 (Killed)" */
 void how_ended(int32_t code, int32_t sig, char *out, size_t size);
-/* "nsenter -t 4003 -n ", what a command for the namespace begins with; "": no process is known in it. */
+/*
+ * "nsenter -t 4003 -n ", what a command for the namespace begins with; "": no process is known in
+ * it that still runs.
+ */
 void netns_enter(const struct ft_diag *d, uint32_t netns, char *out, size_t size);
 /* "04:12:03", local time */
 void time_name(const struct ft_diag *d, uint64_t ns, char *out, size_t size);
