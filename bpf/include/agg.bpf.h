@@ -72,8 +72,11 @@ static __always_inline void agg_submit(struct ft_agg_key *key, struct ft_hdr *re
 		a->first_ns = now;
 	a->last_ns = now;
 	__sync_fetch_and_add(&a->count, 1);
-	__sync_fetch_and_add(&a->sums[0], s0);
-	__sync_fetch_and_add(&a->sums[1], s1);
+	/* A constant 0 would become an atomic "or", which no kernel before 5.12 knows. */
+	if (s0)
+		__sync_fetch_and_add(&a->sums[0], s0);
+	if (s1)
+		__sync_fetch_and_add(&a->sums[1], s1);
 }
 
 #endif
