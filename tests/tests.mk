@@ -2,6 +2,7 @@
 # Included by the top Makefile.
 #   check        every test, as root; sets up what is missing
 #   check-fast   unit and replay tests and the static checks only: no root, seconds
+#   check-vm     the tests of tests/vm on other kernels: make check-vm [KERNELS="5.10 6.1 6.12 7"]
 #   bench        the overhead table of the README
 
 include tests/workload/workload.mk
@@ -42,7 +43,24 @@ check:
 check-fast: tests-build
 	tests/run tests/lint.sh $(unit) tests/replay/run.sh
 
-.PHONY: tests-build fuzz-build check check-fast bench
+# On each kernel: a test that boots it. A guest emulates its two CPUs: two at once are enough.
+KERNELS ?= 5.10 6.1 6.12 7
+vm := $(KERNELS:%=$(BUILD)/tests/vm/%)
+
+$(vm): tests/tests.mk
+	$(Q)mkdir -p $(@D)
+	$(Q)printf '#!/bin/sh\n# deadline: 600\nexec tests/vm/kernel %s\n' $(@F) >$@
+	$(Q)chmod +x $@
+
+vm-build: all workload $(vm)
+
+check-vm:
+	scripts/setup vm
+	$(MAKE) -j$(shell nproc) vm-build
+	-scripts/vm fetch $(KERNELS)
+	tests/run -j 2 tests/vm/lab.sh $(vm)
+
+.PHONY: tests-build fuzz-build check check-fast bench vm-build check-vm
 bench: all workload $(BUILD)/tests/bench/kstats $(BUILD)/tests/e2e/udp_burst
 	tests/bench/run
 
