@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 # make            build/fabrictrace          make V=1        show the commands
 # make check      every test                 make DEBUG=1    with ASan and UBSan, in build/debug
+# make check-vm   the tracer on other kernels (KERNELS="5.10 6.1 6.12 7")
 # make bench      the overhead table         make STATIC=1   every library but libc linked statically
 # make install PREFIX=/usr/local DESTDIR=
 

@@ -123,11 +123,20 @@ check_counts()
 		"nothing is lost"
 }
 
+# lacks_storage OBJECT: in the verifier's own words; nothing before that stands in the way.
+lacks_storage()
+{
+	bpftool -d prog loadall "$BUILD/bpf/$1.bpf.o" "/sys/fs/bpf/$1" >"$FT_TMP/$1.log" 2>&1 || :
+	grep -q 'unknown func bpf_sk_storage_get' "$FT_TMP/$1.log"
+}
+
 # Not watched is said, and is no zero.
 check_blind()
 {
 	local said
 
+	ok "tcp: what is missing is socket storage" lacks_storage tcp
+	ok "net: what is missing is socket storage" lacks_storage net
 	is "$(count_of job '.kind | startswith("tcp.") or startswith("net.drop")')" 0 \
 		"no line of what is not watched"
 	said=$(trace_jq job '.[0].data.blind | join("; ")')
