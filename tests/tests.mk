@@ -58,7 +58,7 @@ check-vm:
 	scripts/setup vm
 	$(MAKE) -j$(shell nproc) vm-build
 	-scripts/vm fetch $(KERNELS)
-	tests/run -j 2 tests/vm/lab.sh $(vm)
+	FT_VM_KERNEL=$(lastword $(KERNELS)) tests/run -j 2 tests/vm/lab.sh $(vm)
 
 .PHONY: tests-build fuzz-build check check-fast bench vm-build check-vm
 bench: all workload $(BUILD)/tests/bench/kstats $(BUILD)/tests/e2e/udp_burst

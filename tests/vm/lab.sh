@@ -7,7 +7,7 @@
 # shellcheck source-path=SCRIPTDIR source=../e2e/lib.sh
 . "$(dirname "$0")/../e2e/lib.sh"
 
-KERNEL=${FT_VM_KERNEL:-6.1} # the quickest to boot
+KERNEL=${FT_VM_KERNEL:-7}
 VM=$FT_ROOT/scripts/vm
 
 need qemu-system-x86_64 busybox cpio python3
@@ -48,7 +48,7 @@ check_monitor()
 	local file pid
 
 	file=$(script wait 'echo here; until [[ -e $DIR/go ]]; do sleep 0.2; done
-		dmesg | grep -c "Uncorrected"')
+		dmesg | grep -c "AER: Uncorrect"')
 	mkdir -p "$FT_TMP/mon"
 	"$VM" run -t 120 -o "$FT_TMP/mon" -e DIR="$FT_TMP/mon" -m "$FT_TMP/socket" \
 		-q -device -q pcie-root-port,id=port0,chassis=1 \
