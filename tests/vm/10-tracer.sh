@@ -61,6 +61,14 @@ check_table()
 		[.program, .state, .reason] | @tsv')
 }
 
+# What another program does in its place is not missed.
+check_not_missed()
+{
+	is "$(trace_jq job '[.[] | select(.kind == "session" or .kind == "verdict") |
+		.data.blind[] | select(test("uprobe.multi"))] | length')" 0 \
+		"uprobe.multi is not missed where plain uprobes are taken"
+}
+
 # Without a job the rows of NCCL and of the pollers have nothing to attach to yet.
 check_probes()
 {
@@ -160,6 +168,7 @@ declare -a BEFORE=()
 check_probes
 run_job
 check_table
+check_not_missed
 if [[ -z ${LACKS[tcp_retransmit]-} ]]; then
 	check_counts
 	check_nccl 0

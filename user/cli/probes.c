@@ -85,7 +85,7 @@ static void print_text(const struct ft_probe *p)
 	       states[p->state]);
 	if (p->state == FT_PROBE_OFF)
 		printf("%9swhy:    %s\n", "", p->reason[0] ? p->reason : "not loaded");
-	if (p->state == FT_PROBE_OFF || ft_verbose > 0)
+	if ((p->state == FT_PROBE_OFF || ft_verbose > 0) && p->hides[0])
 		printf("%9s%s %s\n", "",
 		       p->state == FT_PROBE_OFF ? "unseen:" : "unseen without it:", p->hides);
 }

@@ -51,7 +51,7 @@ static void add_blind(struct session *s, struct ft_rec *rec, struct ft_str *list
 		ft_rec_strs_add(rec, list, text);
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (p[i].state != FT_PROBE_OFF || !p[i].error)
+		if (p[i].state != FT_PROBE_OFF || !p[i].error || !p[i].hides[0])
 			continue;
 		ft_fmt(text, "%s (%s)", p[i].hides, p[i].reason);
 		ft_rec_strs_add(rec, list, text);

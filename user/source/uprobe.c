@@ -147,8 +147,7 @@ bool ft_uprobe_row_multi(const struct ft_probe *p)
 }
 
 /* The row of `x_multi` when p is that of `x`. */
-static const struct ft_probe *better_variant(const struct ft_probe *probes, size_t n,
-					     const struct ft_probe *p)
+static struct ft_probe *better_variant(struct ft_probe *probes, size_t n, const struct ft_probe *p)
 {
 	char name[64];
 
@@ -159,9 +158,9 @@ static const struct ft_probe *better_variant(const struct ft_probe *probes, size
 	return NULL;
 }
 
-static void resolve_row(const struct ft_probe *probes, size_t n, struct ft_probe *p)
+static void resolve_row(struct ft_probe *probes, size_t n, struct ft_probe *p)
 {
-	const struct ft_probe *better = better_variant(probes, n, p);
+	struct ft_probe *better = better_variant(probes, n, p);
 	char kind[32];
 
 	if (better && !better->error) {
@@ -174,6 +173,8 @@ static void resolve_row(const struct ft_probe *probes, size_t n, struct ft_probe
 	p->error = ft_uprobe_usable(kind, p->reason, sizeof(p->reason));
 	if (p->error)
 		p->state = FT_PROBE_OFF;
+	else if (better)
+		better->hides = ""; /* this one takes its place */
 }
 
 void ft_uprobe_resolve(struct ft_probe *probes, size_t n)
