@@ -94,7 +94,8 @@ static __always_inline bool tuple_unlisten(const struct ft_tuple *t, const struc
 
 	if (!e || e->sockets <= 1)
 		return false;
-	if (__sync_fetch_and_add(&e->sockets, -1) == 2 && e->pid != o->pid)
+	__sync_fetch_and_add(&e->sockets, -1); /* its value would need 5.12 */
+	if (e->sockets == 1 && e->pid != o->pid)
 		e->flags = 0;
 	return true;
 }
@@ -197,15 +198,23 @@ static __always_inline void retransmit_rest(struct sock *sk, struct ft_owner *o)
  */
 static __always_inline void late_look(struct sock *sk, struct ft_owner *o)
 {
-	__u32 dups = BPF_CORE_READ((struct tcp_sock *)sk, dsack_dups);
+	__u32 dups = BPF_CORE_READ((struct tcp_sock *)sk, dsack_dups),
+	      total = BPF_CORE_READ((struct tcp_sock *)sk, total_retrans), old = o->dups;
 	struct ft_ev_tcp_late e;
 
-	if (dups == o->dups || !SOCK_RECORD(&e, tcp_late, sk, o))
+	/* What the network doubled is told in the same way: as the kernel does, no more than was sent. */
+	if (dups > total)
+		dups = total;
+	/* A socket that is connected again begins at 0. */
+	if (dups < old)
+		o->dups = dups;
+	if (dups <= old || !SOCK_RECORD(&e, tcp_late, sk, o) || !e.dport)
 		return;
-	e.segs = dups - o->dups;
-	o->dups = dups;
-	e.h.how |= FT_HOW(route);
-	if (bpf_ringbuf_output(&ft_ring, &e, sizeof(e), 0))
+	e.segs = dups - old;
+	/* What is lost is told by the next look. */
+	if (!bpf_ringbuf_output(&ft_ring, &e, sizeof(e), 0))
+		o->dups = dups;
+	else
 		count_lost(FT_KIND_tcp_late);
 }
 
@@ -223,7 +232,6 @@ static __always_inline void stall_look(struct sock *sk, struct ft_owner *o)
 	e.timeouts = timeouts;
 	e.unacked_segs = BPF_CORE_READ(tp, packets_out);
 	e.tcp_state = BPF_CORE_READ(sk, __sk_common.skc_state);
-	e.h.how |= FT_HOW(route);
 	/* What is lost is told by the next look. */
 	if (!bpf_ringbuf_output(&ft_ring, &e, sizeof(e), 0))
 		o->timeouts = timeouts;
@@ -443,6 +451,22 @@ static __always_inline bool owner_claim(struct ft_owner *o, struct task_struct *
 	return false;
 }
 
+/* A packet without a socket is as much in doubt as the socket that it is for. */
+static __always_inline void tuple_doubt(struct sock *sk, const struct ft_owner *o)
+{
+	struct ft_owner *e;
+	struct ft_tuple t;
+
+	if (!(o->flags & FT_REC_SHARED) || !sk_full_tuple(sk, &t))
+		return;
+	t.proto = sk->sk_protocol;
+	if (t.proto == IPPROTO_UDP || BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_LISTEN)
+		tuple_to_listener(&t);
+	e = bpf_map_lookup_elem(&ft_tuples, &t);
+	if (e && e->pid == o->pid)
+		e->flags = FT_REC_SHARED;
+}
+
 SEC("iter/task_file")
 int sock_iter(struct bpf_iter__task_file *ctx)
 {
@@ -470,8 +494,10 @@ int sock_iter(struct bpf_iter__task_file *ctx)
 		count_map_full(FT_KIND_inv_sock);
 		return 0;
 	}
-	if (!owner_claim(o, task, fresh))
+	if (!owner_claim(o, task, fresh)) {
+		tuple_doubt(sk, o);
 		return 0;
+	}
 	if (sk->sk_protocol == IPPROTO_UDP && sk->sk_type == SOCK_DGRAM)
 		tuple_add(sk, o, true, !fresh); /* by its port alone: most are not connected */
 	if (sk->sk_protocol != IPPROTO_TCP || sk->sk_type != SOCK_STREAM)

@@ -377,6 +377,120 @@ static void test_late_takes_back(void **state)
 	assert_string_equal((verdict(), V.kind), "lossy-link");
 }
 
+/* A steady stream over several windows: what waits for its answer is not lost when one ends. */
+static void test_late_at_the_roll(void **state)
+{
+	unsigned int pending = 0;
+
+	(void)state;
+	job(true);
+	for (int n = 0; n < 2600; n++) {
+		retransmit(1, 8, 1);
+		pending += 8;
+		tick(40 * NSEC_PER_MSEC);
+		if (n % 4 != 3)
+			continue;
+		late(1, pending);
+		pending = 0;
+	}
+	tick(2 * SEC);
+	assert_int_equal(seen.n, 0);
+	assert_string_equal((verdict(), V.kind), "");
+}
+
+static void storm_of(int i, unsigned int segs, uint64_t first, uint64_t last)
+{
+	struct ft_rec r;
+	struct ft_ev_tcp_retransmit *e = ft_rec_new(&r, FT_KIND_tcp_retransmit, now);
+
+	e->segs = segs;
+	e->syn = 0;
+	r.h.count = segs;
+	r.h.flags |= FT_REC_AGG;
+	r.h.first_ns = first;
+	r.h.last_ns = last;
+	head(&r, PID(i), "trainer");
+	set_socket(&r, ip_of(i), 40000 + i, ip_of((i + 1) % RANKS), 5000 + i, NS(i), "eth0");
+	play(&r);
+}
+
+/* The segments of a storm are told after the answer to them. */
+static void test_late_before_its_storm(void **state)
+{
+	uint64_t first;
+
+	(void)state;
+	job(true);
+	first = now + 500 * NSEC_PER_MSEC;
+	retransmit(1, 1, 50);
+	tick(300 * NSEC_PER_MSEC);
+	late(1, 300);
+	tick(150 * NSEC_PER_MSEC);
+	late(1, 400);
+	storm_of(1, 650, first, now - 50 * NSEC_PER_MSEC);
+	tick(3 * SEC);
+	assert_string_equal((verdict(), V.kind), "");
+}
+
+/* Of another interface than before: the loss that was seen stays one. */
+static void test_another_way(void **state)
+{
+	struct ft_rec r;
+	struct ft_ev_inv_netdev *e;
+
+	(void)state;
+	job(true);
+	e = ft_rec_new(&r, FT_KIND_inv_netdev, now);
+	e->netns = NS(1);
+	e->ifindex = 3;
+	ft_strcpy(e->ifname, "eth1", 16);
+	play(&r);
+	retransmit(1, 1, 20);
+	tick(3 * SEC);
+	assert_int_equal(seen.opened, 1);
+	ft_rec_new(&r, FT_KIND_tcp_retransmit, now);
+	((struct ft_ev_tcp_retransmit *)&r)->segs = 1;
+	head(&r, PID(1), "trainer");
+	set_socket(&r, ip_of(1), 40001, ip_of(2), 5001, NS(1), "eth1");
+	((struct ft_ev_tcp_retransmit *)&r)->ifindex = 3;
+	play(&r);
+	tick(3 * SEC);
+	assert_string_equal((verdict(), V.kind), "lossy-link");
+}
+
+/* What was withdrawn takes no room from what is true. */
+static void test_withdrawn_often(void **state)
+{
+	(void)state;
+	job(true);
+	for (int n = 0; n < 128 + 10; n++) {
+		retransmit(1, 1, 20);
+		tick(2 * SEC);
+		late(1, 20);
+		tick(2 * SEC);
+	}
+	assert_true(seen.opened >= 128);
+	assert_int_equal(seen.opened, seen.closed);
+	retransmit(2, 1, 200);
+	tick(3 * SEC);
+	assert_string_equal((verdict(), V.object), "path between rank 2 and rank 3");
+}
+
+/* Since when it stands still, not since its first harmless retransmission. */
+static void test_stall_since(void **state)
+{
+	uint64_t at;
+
+	(void)state;
+	job(true);
+	retransmit(1, 1, 1);
+	tick(3600 * SEC);
+	at = now;
+	stall(1, 3);
+	tick(2 * SEC);
+	assert_int_equal(verdict()->since_ns, at + 1000);
+}
+
 /* Those of before the attach are told, too, and belong to no segment that was seen. */
 static void test_late_of_before(void **state)
 {
@@ -469,6 +583,11 @@ int main(void)
 		T(test_late_is_no_loss),
 		T(test_late_is_waited_for),
 		T(test_late_takes_back),
+		T(test_late_at_the_roll),
+		T(test_late_before_its_storm),
+		T(test_another_way),
+		T(test_withdrawn_often),
+		T(test_stall_since),
 		T(test_late_of_before),
 		T(test_stall),
 		T(test_stall_goes_on),

@@ -11,7 +11,7 @@ need_built "$FABRICTRACE" "$TRAINER"
 
 readonly DROPS=30
 readonly TCP=(tcp_set_state tcp_retransmit tcp_retransmit_synack tcp_receive_reset tcp_send_reset
-	sock_iter)
+	sock_iter sock_look)
 readonly MULTI=(nccl_enter_multi nccl_return_multi)
 
 # What the kernel lacks and why, by program: no socket storage in tracing programs before 5.11, no

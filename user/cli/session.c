@@ -169,11 +169,14 @@ static void on_tick(void *ctx)
 		session_procs_prune(s);
 	session_joined(s);
 	ft_bpf_tick(s->bpf);
-	if (s->lost_before)
-		session_ends_tell(s);
-	s->lost_before = s->lost;
-	if (s->lost)
+	if (s->lost) {
 		session_resync(s);
+		s->ends_due = 3;
+	}
+	if (s->ends_due) {
+		s->ends_due--;
+		session_ends_tell(s);
+	}
 	ft_nccl_src_tick(s->nccl);
 	/* The record of the last end may be lost. */
 	if (!s->opts->all && s->targets)
@@ -330,6 +333,7 @@ static void session_close(struct session *s)
 	ft_out_free(s->out);
 	ft_pci_free(s->pci);
 	free(s->looks.v);
+	free(s->gone.v);
 	free(s->told);
 	ft_loop_free(s->loop);
 	if (s->sigfd >= 0)

@@ -59,9 +59,13 @@ struct session {
 	int others_error;    /* not all of them were asked */
 	struct ft_cgroup_dirs cgroup; /* what --cgroup was found to mean */
 	bool started, lost;	      /* lost: records, since the last tick */
-	bool lost_before;	      /* in the tick before */
-	pid_t child;		      /* -- CMD */
-	struct rlimit files;	      /* the command gets what we got */
+	unsigned int ends_due;	      /* so many ticks more it is asked who is gone */
+	struct ft_procs_gone {	      /* without an end that was told, at the last tick */
+		struct ft_hdr *v;     /* pid, start and name */
+		size_t n;
+	} gone;
+	pid_t child;	     /* -- CMD */
+	struct rlimit files; /* the command gets what we got */
 	int child_status, go_fd;
 	int write_error;
 };
@@ -97,7 +101,7 @@ void session_procs_prune(struct session *s);
 void session_stopped(struct session *s);
 /* After records were lost: who started or ended meanwhile, by the kernel's own list. */
 void session_resync(struct session *s);
-/* A tick later, when what was under way has come: the ends that attribution never heard of. */
+/* In the ticks after a loss: the ends that attribution never heard of. */
 void session_ends_tell(struct session *s);
 
 /* --- session_look.c: what is asked of traced processes --- */

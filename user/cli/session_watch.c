@@ -152,43 +152,53 @@ void session_resync(struct session *s)
 
 struct ended {
 	struct session *s;
-	struct ft_hdr *v; /* pid, start and name */
-	size_t n, cap;
+	struct ft_procs_gone now;
 };
 
 static void ended_collect(void *ctx, const struct ft_attrib_proc *p)
 {
 	struct ended *e = ctx;
-	struct ft_hdr *more;
+	struct ft_hdr *v;
 
 	if (!p->alive || ft_bpf_proc_has(e->s->bpf, p->pid))
 		return;
-	if (e->n == e->cap) {
-		more = reallocarray(e->v, 2 * e->cap + 16, sizeof(*e->v));
-		if (!more)
-			return; /* again at the next loss */
-		e->v = more;
-		e->cap = 2 * e->cap + 16;
-	}
-	e->v[e->n] = (struct ft_hdr){ .pid = p->pid, .start_ns = p->start_ns };
-	ft_strcpy(e->v[e->n++].task, p->task, sizeof(e->v->task));
+	v = reallocarray(e->now.v, e->now.n + 1, sizeof(*v));
+	if (!v)
+		return; /* again at the next loss */
+	e->now.v = v;
+	v[e->now.n] = (struct ft_hdr){ .pid = p->pid, .start_ns = p->start_ns };
+	ft_strcpy(v[e->now.n++].task, p->task, sizeof(v->task));
 }
 
-/* The end of a process whose record was lost: how it ended is not known. */
+static bool was_gone(const struct ft_procs_gone *g, const struct ft_hdr *p)
+{
+	for (size_t i = 0; i < g->n; i++)
+		if (g->v[i].pid == p->pid && g->v[i].start_ns == p->start_ns)
+			return true;
+	return false;
+}
+
+/*
+ * The end of a process whose record was lost: how it ended is not known. The record may also be on
+ * its way: that of one that was missed a tick ago is not.
+ */
 void session_ends_tell(struct session *s)
 {
 	struct ended e = { .s = s };
 	struct ft_rec rec;
 
 	ft_attrib_each(s->attrib, ended_collect, &e);
-	for (size_t i = 0; i < e.n; i++) {
+	for (size_t i = 0; i < e.now.n; i++) {
+		if (!was_gone(&s->gone, &e.now.v[i]))
+			continue;
 		ft_rec_new(&rec, FT_KIND_proc_exit, ft_mono_ns());
-		rec.h.pid = e.v[i].pid;
-		rec.h.start_ns = e.v[i].start_ns;
-		memcpy(rec.h.task, e.v[i].task, sizeof(rec.h.task));
+		rec.h.pid = e.now.v[i].pid;
+		rec.h.start_ns = e.now.v[i].start_ns;
+		memcpy(rec.h.task, e.now.v[i].task, sizeof(rec.h.task));
 		ft_emit(&s->emit, &rec);
 	}
-	free(e.v);
+	free(s->gone.v);
+	s->gone = e.now;
 }
 
 static bool is_asked_for(struct session *s, uint32_t pid)

@@ -140,16 +140,21 @@ static bool is_same(const struct finding *a, const struct finding *b)
 	return !strcmp(a->object, b->object) || (a->rule == R_LOSS && covers_same(a, b));
 }
 
+/* The place of one that is part of another, or was withdrawn, is free again. */
 static struct incident *incident_new(struct ft_diag *d, const struct finding *f)
 {
-	struct incident *in = &d->incidents[d->nincidents];
+	size_t i = d->nincidents;
 
-	if (d->nincidents == INCIDENTS_MAX) {
+	if (i == INCIDENTS_MAX)
+		for (i = 0; i < INCIDENTS_MAX && !d->incidents[i].merged; i++)
+			;
+	if (i == INCIDENTS_MAX) {
 		d->unfit++;
 		return NULL;
 	}
-	*in = (struct incident){ .id = ++d->nincidents, .open = true, .f = *f };
-	return in;
+	d->nincidents = MAX(d->nincidents, i + 1);
+	d->incidents[i] = (struct incident){ .id = ++d->incident_id, .open = true, .f = *f };
+	return &d->incidents[i];
 }
 
 /* An incident that turned out to be part of another one. */
@@ -280,9 +285,12 @@ static void blind_add(struct ft_diag *d, const char *s, size_t same)
 /* The option that names the target, without what is said about it. */
 static void target_learn(struct ft_diag *d, const struct ft_hdr *ev, struct ft_str target)
 {
-	char text[256], option[16], value[240];
+	char text[240], option[16], value[240];
 
 	ft_str_copy(ev, target, text, sizeof(text));
+	/* A number that is cut would be another process. */
+	if (target.len >= sizeof(text) - 1)
+		return;
 	if (sscanf(text, "%15s %239s", option, value) == 2 && !strcmp(option, "-p"))
 		ft_fmt(d->target, "-p %s", value);
 	else if (!strcmp(text, "-a") || (!strncmp(text, "--cgroup ", 9) && !strchr(text + 9, ' ')))

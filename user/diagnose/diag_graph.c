@@ -403,8 +403,8 @@ unfit:
 	return NULL;
 }
 
-/* Takes what is old enough to be known as lost; true: there is more, not so old. */
-static bool window_settle(const struct ft_diag *d, struct window *w, bool final)
+/* Takes what is old enough to be known as lost; returns how many segments are not yet. */
+static uint64_t window_settle(const struct ft_diag *d, struct window *w, bool final)
 {
 	uint64_t recent = 0;
 
@@ -415,7 +415,7 @@ static bool window_settle(const struct ft_diag *d, struct window *w, bool final)
 	w->lost = w->lost_before;
 	if (w->segs > recent + w->late)
 		w->lost = MAX(w->lost, w->segs - recent - w->late);
-	return recent > 0;
+	return recent;
 }
 
 void window_add(struct ft_diag *d, struct flow *f, int src, uint64_t segs, uint64_t ts_ns)
@@ -426,10 +426,11 @@ void window_add(struct ft_diag *d, struct flow *f, int src, uint64_t segs, uint6
 	if (!w)
 		return;
 	if (ts_ns > w->from_ns + WINDOW_NS) {
-		window_settle(d, w, true);
+		/* What waits for its answer goes on to the next window. */
+		w->segs = MIN(window_settle(d, w, false), w->segs - MIN(w->late, w->segs));
 		w->lost_before = w->lost;
 		w->from_ns = ts_ns;
-		w->segs = w->late = w->recent[0] = w->recent[1] = 0;
+		w->late = 0;
 	}
 	if (ts_ns > w->recent_ns + LATE_NS) {
 		w->recent[1] = ts_ns > w->recent_ns + 2 * LATE_NS ? 0 : w->recent[0];
@@ -499,7 +500,7 @@ static void pair_add(const struct ft_diag *d, struct pair *p, const struct dir *
 		p->stalled++;
 		p->timeouts = MAX(p->timeouts, dir->timeouts);
 		p->unacked_segs += dir->unacked_segs;
-		p->first_ns = p->first_ns ? MIN(p->first_ns, dir->first_ns) : dir->first_ns;
+		p->stall_ns = p->stall_ns ? MIN(p->stall_ns, dir->stall_ns) : dir->stall_ns;
 		p->last_ns = d->now_ns;
 	}
 	if (!dir->segs)
@@ -536,7 +537,7 @@ bool pairs_make(struct ft_diag *d, bool final)
 	if (!d->pairs)
 		return false;
 	for (struct window *w = d->windows; w; w = w->hh.next)
-		again |= window_settle(d, w, final);
+		again |= window_settle(d, w, final) > 0;
 	for (struct flow *f = d->flows; f; f = f->hh.next)
 		for (int src = 0; src < 2; src++)
 			again |= pair_dir(d, f, src);

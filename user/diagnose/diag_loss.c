@@ -19,6 +19,50 @@ static uint64_t last_time(const struct ft_hdr *ev)
 	return (ev->count > 1 || ev->flags & FT_REC_AGG) && ev->last_ns ? ev->last_ns : ev->ts_ns;
 }
 
+static void late_take(struct ft_diag *d, struct flow *f, int src, uint64_t segs)
+{
+	f->dir[src].late += segs;
+	window_late(d, f, src, segs);
+}
+
+/*
+ * What the receiver had already was late. Of a storm the segments are told after that; others that
+ * were not seen had been sent before the attach.
+ */
+void loss_late(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_tcp_late *e = (const void *)ev;
+	struct flow *f;
+	struct dir *dir;
+	uint64_t segs;
+	bool src;
+
+	f = flow_of(d, ev, attr, &src);
+	if (!f)
+		return;
+	dir = &f->dir[src];
+	segs = MIN(e->segs, dir->segs - dir->late);
+	late_take(d, f, src, segs);
+	if (ev->ts_ns > dir->ahead_ns + AHEAD_NS)
+		dir->ahead = 0;
+	dir->ahead += e->segs - segs;
+	dir->ahead_ns = ev->ts_ns;
+	d->dirty = true;
+}
+
+/* The segments of a storm, of which it was told before that they were late. */
+static void late_ahead(struct ft_diag *d, const struct ft_hdr *ev, struct flow *f, int src,
+		       uint64_t segs)
+{
+	struct dir *dir = &f->dir[src];
+
+	if (!dir->ahead || first_time(ev) > dir->ahead_ns || ev->ts_ns > dir->ahead_ns + AHEAD_NS)
+		return;
+	segs = MIN(segs, dir->ahead);
+	dir->ahead -= segs;
+	late_take(d, f, src, segs);
+}
+
 void loss_retransmit(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_tcp_retransmit *e = (const void *)ev;
@@ -39,6 +83,7 @@ void loss_retransmit(struct ft_diag *d, const struct ft_hdr *ev, const struct ft
 	if (e->syn == 1)
 		dir->syn_segs += segs;
 	window_add(d, f, src, segs, last);
+	late_ahead(d, ev, f, src, segs);
 	dir->first_ns = dir->first_ns ? MIN(dir->first_ns, first) : first;
 	dir->last_ns = MAX(dir->last_ns, last);
 	d->dirty = true;
@@ -52,24 +97,6 @@ static bool drop_is_blameless(const struct ft_ev_net_drop *e)
 	return ft_drop_is(ft_str_copy(&e->h, e->reason, name, sizeof(name))) != FT_DROP_IS_FAULT;
 }
 
-/* What the receiver had already was late. Some of it may be from before the attach. */
-void loss_late(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
-{
-	const struct ft_ev_tcp_late *e = (const void *)ev;
-	struct flow *f;
-	uint64_t segs;
-	bool src;
-
-	f = flow_of(d, ev, attr, &src);
-	if (!f)
-		return;
-	segs = MIN(e->segs, f->dir[src].segs - f->dir[src].late);
-	f->dir[src].late += segs;
-	d->late += segs;
-	window_late(d, f, src, segs);
-	d->dirty = true;
-}
-
 void loss_stall(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_tcp_stall *e = (const void *)ev;
@@ -79,10 +106,10 @@ void loss_stall(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr
 	f = flow_of(d, ev, attr, &src);
 	if (!f)
 		return;
+	if (!f->dir[src].timeouts)
+		f->dir[src].stall_ns = ev->ts_ns;
 	f->dir[src].timeouts = e->timeouts;
 	f->dir[src].unacked_segs = e->unacked_segs;
-	if (!f->dir[src].first_ns)
-		f->dir[src].first_ns = ev->ts_ns;
 	d->dirty = true;
 }
 
@@ -250,10 +277,12 @@ static struct place *site_behind(const struct ft_diag *d, const struct site *s,
 
 static void cover(struct finding *f, struct pair *p)
 {
+	bool lost = p->lost >= LOSS_SEGS || p->drops[0].site || !p->stalled;
+	uint64_t since = lost ? p->first_ns : p->stall_ns;
+
 	p->covered = true;
 	f->proof |= p->stalled;
-	f->since_ns = f->since_ns && p->first_ns ? MIN(f->since_ns, p->first_ns)
-						 : MAX(f->since_ns, p->first_ns);
+	f->since_ns = f->since_ns && since ? MIN(f->since_ns, since) : MAX(f->since_ns, since);
 	f->last_ns = MAX(f->last_ns, p->last_ns);
 	if (f->ncover < COVER_MAX) {
 		f->cover[f->ncover].src = p->key.src;
@@ -748,10 +777,11 @@ static bool all_late(const struct ft_diag *d, const struct finding *f)
 	for (size_t i = 0; i < f->ncover; i++) {
 		const struct pair *p = covered_pair(d, f, i);
 
-		if (p && is_lossy(p))
+		/* One that is not there any more goes another way now. */
+		if (!p || !p->late || is_lossy(p))
 			return false;
 	}
-	return f->rule == R_LOSS && !f->proof;
+	return f->rule == R_LOSS && f->ncover && !f->proof;
 }
 
 /* The receiver's word may take longer than LATE_NS. */

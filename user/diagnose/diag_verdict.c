@@ -343,8 +343,8 @@ static void clean_loss(const struct ft_diag *d, struct list *l, bool other)
 		all++;
 		ends += p->flows;
 		clean += !p->segs;
-		few += p->segs && p->peak < LOSS_SEGS;
-		segs += p->peak < LOSS_SEGS ? p->segs : 0;
+		few += p->segs && p->lost < LOSS_SEGS;
+		segs += p->lost < LOSS_SEGS ? p->segs : 0;
 	}
 	if (few)
 		list_addf(l,

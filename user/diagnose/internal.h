@@ -23,6 +23,8 @@
 #define LOSS_SEGS 5		      /* below that a busy network always has some */
 #define DROPS_MIN 3
 /* After this time the receiver has told which segments it had already, and a look has seen it. */
+/* The segments of a storm are told once a second. */
+#define AHEAD_NS (2 * NSEC_PER_SEC)
 #define LATE_NS	 (FT_LOOK_NS + 100 * NSEC_PER_MSEC)
 #define GRACE_NS (2 * NSEC_PER_SEC) /* what ends together ends within this time */
 /* A rank that waits for a dead one gives up by then: PyTorch's time-outs are 10 to 30 minutes. */
@@ -76,8 +78,10 @@ struct site;
 struct dir {
 	uint64_t segs, bytes, syn_segs; /* sent again */
 	uint64_t late;			/* of segs: the receiver had them already */
+	uint64_t ahead, ahead_ns;	/* told as late, the segments themselves not yet */
 	uint64_t first_ns, last_ns;
 	uint32_t timeouts, unacked_segs; /* timeouts 0: it does not stand still */
+	uint64_t stall_ns;
 	struct site_count {
 		struct site *site;
 		uint64_t packets;
@@ -149,6 +153,7 @@ struct pair {
 	uint64_t first_ns, last_ns;
 	uint32_t flows, lossy_flows;
 	uint32_t stalled, timeouts, unacked_segs; /* connections that stand still; most; all */
+	uint64_t stall_ns;
 	struct site_count drops[4];
 	bool covered;
 };
@@ -245,12 +250,13 @@ struct ft_diag {
 
 	struct incident *incidents;
 	size_t nincidents;
+	uint32_t incident_id; /* of the latest */
 	struct death deaths[DEATHS_MAX];
 	size_t ndeaths;
 	struct reset resets[RESETS_MAX];
 	size_t nresets;
 	uint64_t resets_ordinary, netdevs;
-	uint64_t segs, late, drops, drops_ordinary;
+	uint64_t segs, drops, drops_ordinary;
 	uint64_t drops_other; /* of no connection that is traced */
 	bool ordinary_known;  /* the kernel side told what it did not list */
 	int32_t world;	      /* size of the job by the environment, -1 unknown */
