@@ -16,7 +16,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 static __always_inline __u32 netns_of(struct net_device *dev)
 {
-	return BPF_CORE_READ(dev, nd_net.net, ns.inum);
+	return dev->nd_net.net->ns.inum;
 }
 
 /* What TCP and UDP have at the same place, and TCP's flags behind it. */
@@ -129,13 +129,14 @@ struct place {
 
 static __always_inline void place_of(struct place *p, struct sk_buff *skb, struct sock *sk)
 {
-	struct net_device *dev = BPF_CORE_READ(skb, dev);
-	int ifindex = BPF_CORE_READ(dev, ifindex), iif = BPF_CORE_READ(skb, skb_iif);
+	/* Loads, not helper calls: each packet pays for them. A wrong pointer reads as 0. */
+	struct net_device *dev = skb->dev;
+	int ifindex = dev->ifindex, iif = skb->skb_iif;
 
 	p->dev = ifindex > 0 ? dev : NULL;
 	p->arrived = p->dev && ifindex == iif;
 	p->dev_ns = p->dev ? netns_of(dev) : 0;
-	p->sock_ns = sk ? BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum) : 0;
+	p->sock_ns = sk ? sk->__sk_common.skc_net.net->ns.inum : 0;
 }
 
 /*

@@ -73,7 +73,7 @@ static __always_inline void ip6_copy(__u8 *ip, const struct in6_addr *v6)
  */
 static __always_inline bool sk_is_full(const struct sock *sk)
 {
-	__u8 state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	__u8 state = sk->__sk_common.skc_state;
 
 	return state != TCP_TIME_WAIT && state != TCP_NEW_SYN_RECV;
 }
