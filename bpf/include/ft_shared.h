@@ -57,8 +57,8 @@ enum ft_drop_class {
 /* Of a traced process, key: tgid. */
 struct ft_proc {
 	__u64 start_ns; /* boot time clock */
-	__u32 flags;	/* none yet */
 	__u32 ppid;
+	__u32 reserved;
 };
 
 /* Owner of a socket. */

@@ -35,12 +35,11 @@ bool ft_bpf_proc_has(struct ft_bpf *b, uint32_t pid)
 	return find(pid) < w.nprocs;
 }
 
-int ft_bpf_proc_add(struct ft_bpf *b, uint32_t pid, uint64_t start_ns, uint32_t flags)
+int ft_bpf_proc_add(struct ft_bpf *b, uint32_t pid, uint64_t start_ns)
 {
 	struct ft_proc_stat st;
 
 	(void)b;
-	(void)flags;
 	if (w.add_error)
 		return w.add_error;
 	assert_int_equal(ft_proc_stat_read("", pid, &st), 0);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 #include "diag_fixture.h"
 
+#include "diagnose/internal.h"
+
 /* Dropped at rank 2's own interface on the way in. */
 static void test_in_with_drops(void **state)
 {
@@ -463,13 +465,13 @@ static void test_withdrawn_often(void **state)
 {
 	(void)state;
 	job(true);
-	for (int n = 0; n < 128 + 10; n++) {
+	for (int n = 0; n < INCIDENTS_MAX + 10; n++) {
 		retransmit(1, 1, 20);
 		tick(2 * SEC);
 		late(1, 20);
 		tick(2 * SEC);
 	}
-	assert_true(seen.opened >= 128);
+	assert_true(seen.opened >= INCIDENTS_MAX);
 	assert_int_equal(seen.opened, seen.closed);
 	retransmit(2, 1, 200);
 	tick(3 * SEC);

@@ -5,8 +5,6 @@
 
 #include <sys/resource.h>
 
-#include <sys/resource.h>
-
 #include "attrib/attrib.h"
 #include "cli/session.h"
 #include "cli/target.h"

@@ -54,7 +54,7 @@ static int proc_add(struct session *s, uint32_t pid)
 
 	if (proc_ended_already(pid, &st))
 		return 0;
-	err = ft_bpf_proc_add(s->bpf, pid, st.start_ns, 0);
+	err = ft_bpf_proc_add(s->bpf, pid, st.start_ns);
 	if (!err && proc_ended_already(pid, &st))
 		ft_bpf_proc_del(s->bpf, pid);
 	return err;

@@ -672,9 +672,9 @@ void ft_bpf_ordinary(struct ft_bpf *b)
 		ft_storm_ordinary(b->storm, b->emit);
 }
 
-int ft_bpf_proc_add(struct ft_bpf *b, uint32_t pid, uint64_t start_ns, uint32_t flags)
+int ft_bpf_proc_add(struct ft_bpf *b, uint32_t pid, uint64_t start_ns)
 {
-	struct ft_proc p = { .start_ns = start_ns, .flags = flags };
+	struct ft_proc p = { .start_ns = start_ns };
 
 	return bpf_map_update_elem(shared_fd(b, "ft_procs"), &pid, &p, BPF_ANY);
 }

@@ -76,7 +76,7 @@ void ft_bpf_tick(struct ft_bpf *b);
 /* Once a minute and at the end: what was counted as ordinary. */
 void ft_bpf_ordinary(struct ft_bpf *b);
 
-int ft_bpf_proc_add(struct ft_bpf *b, uint32_t pid, uint64_t start_ns, uint32_t flags);
+int ft_bpf_proc_add(struct ft_bpf *b, uint32_t pid, uint64_t start_ns);
 bool ft_bpf_proc_has(struct ft_bpf *b, uint32_t pid);
 void ft_bpf_proc_del(struct ft_bpf *b, uint32_t pid);
 /* Walks the traced processes: *pid 0 for the first; false after the last. */
