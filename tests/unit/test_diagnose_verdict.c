@@ -218,6 +218,10 @@ static void test_ended_at_once(void **state)
 	assert_true(
 		list_has(verdict()->next,
 			 "the job ended with exit status 127 after 0.0 s: read its own output"));
+	/* It was read while it ended: it does not live again. */
+	rec_proc(&r, now + 1, 77, 1, 7, -1)->nccl = 0;
+	play(&r);
+	assert_true(list_has(verdict()->next, "the job ended with exit status 127"));
 }
 
 static void test_blind_and_lost(void **state)

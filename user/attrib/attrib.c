@@ -298,6 +298,7 @@ void ft_attrib_event(struct ft_attrib *a, const struct ft_hdr *ev, struct ft_att
 		p = proc_find(a, ev->pid, ev->start_ns);
 	else if (have_tuple)
 		p = owner_by_tuple(a, ev, &t, out);
+	out->ended = p && p->exited;
 	nics_fill(a, ev, have_tuple ? &t : NULL, p, out);
 	owners_fill(a, ev, have_tuple ? &t : NULL, p, out);
 	if (p && have_tuple)

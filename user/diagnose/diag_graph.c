@@ -354,7 +354,8 @@ void dproc_event(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_att
 {
 	struct dproc *p;
 
-	if (!ev->pid)
+	/* Facts read while it ended, or its socket's last words: it is not there again. */
+	if (!ev->pid || (attr->ended && !dproc_find(d, ev->pid)))
 		return;
 	p = dproc_get(d, ev);
 	if (!p)

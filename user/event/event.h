@@ -143,6 +143,7 @@ struct ft_attr {
 	uint8_t nranks, ngpus, nnics, nlinks;
 	bool shared;
 	bool truncated;	  /* more than FT_ATTR_MAX were possible */
+	bool ended;	  /* the process had ended before, or does now; not in the JSON line */
 	uint32_t how;	  /* 1 << enum ft_how, the record's own bits included */
 	uint8_t severity; /* enum ft_severity */
 	char container[72];
