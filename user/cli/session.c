@@ -26,14 +26,18 @@ static void print(void *ctx, const struct ft_hdr *ev, const struct ft_attr *attr
 		ft_loop_stop(s->loop);
 }
 
-static void on_ordered(void *ctx, struct ft_hdr *ev)
+static void hand_on(struct session *s, const struct ft_hdr *ev)
 {
-	struct session *s = ctx;
 	struct ft_attr attr;
 
 	ft_attrib_event(s->attrib, ev, &attr);
 	print(s, ev, &attr);
 	ft_diag_event(s->diag, ev, &attr);
+}
+
+static void on_ordered(void *ctx, struct ft_hdr *ev)
+{
+	hand_on(ctx, ev);
 }
 
 static void flush(struct session *s)
@@ -87,8 +91,13 @@ void session_record(void *ctx, const void *rec, size_t len)
 {
 	struct session *s = ctx;
 	const struct ft_hdr *h = rec;
-	int err = ft_order_push(s->order, rec, len);
+	int err = 0;
 
+	/* The session's own line comes first: what the kernel log has is older. */
+	if (h->kind == FT_KIND_session)
+		hand_on(s, h);
+	else
+		err = ft_order_push(s->order, rec, len);
 	if (err) {
 		ft_warn("a record of kind %u was refused: %s", h->kind, strerror(-err));
 		return;
@@ -101,7 +110,9 @@ void session_record(void *ctx, const void *rec, size_t len)
 		session_sock_seen(s, rec);
 	else if (h->kind == FT_KIND_lost)
 		s->lost = true;
-	/* The session's own line comes first: until it is made the others wait. */
+	if (s->pcie)
+		ft_pcie_src_note(s->pcie, h);
+	/* Until the session's own line is made the others wait. */
 	if (s->started)
 		order_arm(s);
 }
@@ -178,6 +189,8 @@ static void on_tick(void *ctx)
 		session_ends_tell(s);
 	}
 	ft_nccl_src_tick(s->nccl);
+	if (s->pcie)
+		ft_pcie_src_tick(s->pcie);
 	/* The record of the last end may be lost. */
 	if (!s->opts->all && s->targets)
 		session_end_look(s);
@@ -326,6 +339,9 @@ static void session_close(struct session *s)
 {
 	ft_nccl_src_free(s->nccl);
 	ft_link_src_free(s->links);
+	ft_gpu_src_free(s->gpus);
+	ft_klog_src_free(s->klog);
+	ft_pcie_src_free(s->pcie);
 	ft_bpf_free(s->bpf);
 	ft_order_free(s->order);
 	ft_diag_free(s->diag);

@@ -11,6 +11,7 @@ struct ft_trace_opts {
 	const char *cgroup;
 	char **cmd; /* after --, NULL terminated */
 	double seconds;
+	unsigned int pcie_interval_ms; /* 0: default */
 	bool all, no_children, json, collectives, no_color;
 };
 

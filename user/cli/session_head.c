@@ -56,9 +56,7 @@ static void add_blind(struct session *s, struct ft_rec *rec, struct ft_str *list
 		ft_fmt(text, "%s (%s)", p[i].hides, p[i].reason);
 		ft_rec_strs_add(rec, list, text);
 	}
-	ft_rec_strs_add(
-		rec, list,
-		"PCIe links and AER, RDMA queue pairs, NVLink, GPU state (not watched by this version)");
+	ft_rec_strs_add(rec, list, "RDMA queue pairs (not watched by this version)");
 }
 
 void session_probes(struct session *s)

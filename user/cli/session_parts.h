@@ -35,6 +35,9 @@ struct session {
 	struct ft_bpf *bpf;
 	struct ft_nccl_src *nccl;
 	struct ft_link_src *links;
+	struct ft_pcie_src *pcie; /* NULL where the tree was not read */
+	struct ft_klog_src *klog;
+	struct ft_gpu_src *gpus;
 	struct ft_attrib *attrib;
 	struct ft_diag *diag;
 	struct ft_out *out;

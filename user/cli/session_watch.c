@@ -339,13 +339,33 @@ static void gpus_watch(struct session *s)
 	ft_nvml_emit(nv, err, "", ft_mono_ns(), to_record, s);
 }
 
+/* The devices of the node, whoever uses them. */
+static void devices_watch(struct session *s)
+{
+	struct ft_pcie_opts opts = { .root = "", .interval_ms = s->opts->pcie_interval_ms };
+	int err = ft_pci_read("", ANSWER_MS, &s->pci);
+
+	if (err) {
+		session_unseen(s, "the PCI devices", err);
+		return;
+	}
+	ft_pci_emit(s->pci, ft_mono_ns(), to_record, s);
+	err = ft_pcie_src_new(&s->pcie, s->bpf, s->loop, &s->emit, s->pci, &opts);
+	if (err)
+		session_unseen(s, "PCIe links", err);
+	err = ft_klog_src_new(&s->klog, s->bpf, s->loop, &s->emit, s->pci);
+	if (err)
+		session_unseen(s, "the kernel log", err);
+	err = ft_gpu_src_new(&s->gpus, s->bpf, s->loop, &s->emit, s->pci);
+	if (err)
+		session_unseen(s, "the state of GPUs", err);
+	gpus_watch(s);
+}
+
 /* Without a target the node itself is watched: the job may be gone already. */
 void session_watch(struct session *s, const struct ft_pidset *set)
 {
-	ft_pci_read("", ANSWER_MS, &s->pci);
-	if (s->pci)
-		ft_pci_emit(s->pci, ft_mono_ns(), to_record, s);
-	gpus_watch(s);
+	devices_watch(s);
 	for (size_t i = 0; i < set->n; i++)
 		session_look_add(s, set->pids[i], true);
 	session_look(s);

@@ -5,7 +5,14 @@
 #include "cli/cli.h"
 #include "cli/session.h"
 
-enum { OPT_CGROUP = 0x100, OPT_NO_CHILDREN, OPT_JSON, OPT_NO_COLOR, OPT_COLLECTIVES };
+enum {
+	OPT_CGROUP = 0x100,
+	OPT_NO_CHILDREN,
+	OPT_JSON,
+	OPT_NO_COLOR,
+	OPT_COLLECTIVES,
+	OPT_PCIE_INTERVAL
+};
 
 static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0,
@@ -22,6 +29,8 @@ static const struct argp_option options[] = {
 	{ "duration", 'd', "SECONDS", 0, "end after so long", 2 },
 	{ "collectives", OPT_COLLECTIVES, NULL, 0,
 	  "one record per NCCL call (see OVERHEAD in the man page)", 2 },
+	{ "pcie-interval", OPT_PCIE_INTERVAL, "MS", 0,
+	  "look at the state of PCIe links every MS milliseconds (default 100)", 2 },
 	{ NULL, 0, NULL, 0, "Output:", 3 },
 	{ "json", OPT_JSON, NULL, 0, "one JSON object per line (fabrictrace schema describes them)",
 	  3 },
@@ -57,6 +66,19 @@ static void parse_seconds(struct argp_state *state, struct ft_trace_opts *o, con
 	o->seconds = strtod(arg, &end);
 	if (end == arg || *end || !(o->seconds > 0) || o->seconds > 1e9)
 		argp_error(state, "-d: \"%s\" is not a number of seconds above 0", arg);
+}
+
+static void parse_interval(struct argp_state *state, struct ft_trace_opts *o, const char *arg)
+{
+	uint64_t ms;
+
+	if (ft_parse_u64(arg, &ms) || ms < 10 || ms > 60000)
+		argp_error(state,
+			   "--pcie-interval: \"%s\" is not a number of milliseconds "
+			   "from 10 to 60000",
+			   arg);
+	else
+		o->pcie_interval_ms = ms;
 }
 
 static void check(struct argp_state *state, const struct ft_trace_opts *o)
@@ -104,6 +126,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case OPT_NO_COLOR:
 		o->no_color = true;
+		break;
+	case OPT_PCIE_INTERVAL:
+		parse_interval(state, o, arg);
 		break;
 	case OPT_COLLECTIVES:
 		o->collectives = true;

@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/loop.h"
 #include "event/event.h"
+#include "host/pci.h"
 #include "include/ft_shared.h"
 
 /* Where a source hands its records. */
@@ -139,5 +140,39 @@ void ft_link_src_row(struct ft_link_src *s, struct ft_probe *row);
  * then net.link.
  */
 int ft_link_src_add(struct ft_link_src *s, uint32_t pid, uint32_t netns);
+
+/*
+ * --- PCIe: speed, width and presence of the links on the way to GPUs and NICs, and the AER counters
+ * of both their ends. The rows of the probe table: "pcie_poll", "pcie_counters". ---
+ */
+struct ft_pcie_src;
+struct ft_pcie_opts {
+	const char *root;	  /* of /sys, "" for the machine itself */
+	unsigned int interval_ms; /* of the looks at Link Status, 0: default */
+};
+/* The tree is read during the call only. */
+int ft_pcie_src_new(struct ft_pcie_src **out, struct ft_bpf *bpf, struct ft_loop *loop,
+		    const struct ft_emit *emit, const struct ft_pci *pci,
+		    const struct ft_pcie_opts *opts);
+void ft_pcie_src_free(struct ft_pcie_src *s);
+/* Any record of another source: hot plug and recovery make it look again. Cheap for all others. */
+void ft_pcie_src_note(struct ft_pcie_src *s, const struct ft_hdr *ev);
+/* Once a second: the counters, and what came or went on the bus. */
+void ft_pcie_src_tick(struct ft_pcie_src *s);
+
+/*
+ * --- the kernel log: GPUs, NICs and links in the drivers' own words, from its beginning. The row of
+ * the probe table: "kmsg". ---
+ */
+struct ft_klog_src;
+int ft_klog_src_new(struct ft_klog_src **out, struct ft_bpf *bpf, struct ft_loop *loop,
+		    const struct ft_emit *emit, const struct ft_pci *pci);
+void ft_klog_src_free(struct ft_klog_src *s);
+
+/* --- NVML: clock limits and NVLinks of the GPUs. The rows: "nvml_clocks", "nvml_nvlink". --- */
+struct ft_gpu_src;
+int ft_gpu_src_new(struct ft_gpu_src **out, struct ft_bpf *bpf, struct ft_loop *loop,
+		   const struct ft_emit *emit, const struct ft_pci *pci);
+void ft_gpu_src_free(struct ft_gpu_src *s);
 
 #endif
