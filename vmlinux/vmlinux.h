@@ -268,6 +268,44 @@ struct bpf_iter__bpf_sk_storage_map {
 	};
 };
 
+struct kobject {
+	const char *name;
+};
+
+struct device {
+	struct kobject kobj;
+};
+
+struct pci_dev;
+
+struct pci_bus {
+	struct pci_dev *self;
+	unsigned char cur_bus_speed;
+};
+
+struct pci_dev {
+	struct device dev;
+};
+
+struct pci_slot {
+	struct kobject kobj;
+};
+
+struct hotplug_slot {
+	struct pci_slot *pci_slot;
+};
+
+struct pcie_device {
+	struct pci_dev *port;
+};
+
+/* of pciehp: another one of this name has none of these */
+struct controller {
+	struct pcie_device *pcie;
+	u8 state;
+	struct hotplug_slot hotplug_slot;
+};
+
 /* raw tracepoint's record, only to ask whether this kernel's kfree_skb tells the reason (5.17+) */
 struct trace_event_raw_kfree_skb {
 	int reason;

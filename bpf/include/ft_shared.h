@@ -33,14 +33,17 @@ union ft_any_rec {
 struct ft_cfg {
 	__u64 storm_window_ns;
 	__u32 storm_records;
-	__u32 all_procs;      /* -a: no filter by process */
-	__u32 follow;	      /* children are traced too */
-	__u32 skb_has_reason; /* kfree_skb tells why */
-	__u32 retransmit_err; /* tcp_retransmit_skb has a third argument (6.17) */
-	__u32 reset_reason;   /* tcp_send_reset has a third argument (6.12) */
-	__u32 collectives;    /* one record per NCCL call */
-	__u32 self;	      /* the tracer's own tgid */
-	__u8 drop_class[512]; /* enum ft_drop_class by core drop reason */
+	__u32 all_procs;	  /* -a: no filter by process */
+	__u32 follow;		  /* children are traced too */
+	__u32 skb_has_reason;	  /* kfree_skb tells why */
+	__u32 retransmit_err;	  /* tcp_retransmit_skb has a third argument (6.17) */
+	__u32 reset_reason;	  /* tcp_send_reset has a third argument (6.12) */
+	__u32 collectives;	  /* one record per NCCL call */
+	__u32 self;		  /* the tracer's own tgid */
+	__u32 aer_bus_type;	  /* aer_event has a sixth argument (7.0) */
+	__u32 aer_tells_advisory; /* of an advisory non-fatal error also which it was (7.3) */
+	__u32 link_status_arg;	  /* pcie_update_link_speed is given Link Status (up to 6.12) */
+	__u8 drop_class[512];	  /* enum ft_drop_class by core drop reason */
 	/*
 	 * No bytes: puts all layouts into each object's BTF, where a test compares them with the
 	 * table.
@@ -52,6 +55,13 @@ enum ft_drop_class {
 	FT_DROP_FAULT = 0,    /* listed */
 	FT_DROP_ORDINARY = 1, /* only counted */
 	FT_DROP_UNNAMED = 2,  /* the kernel gives no reason: listed on traced sockets alone */
+};
+
+/* Of a pcie.aer record, in `bus`. */
+enum ft_aer_bus {
+	FT_AER_BUS_PCIE = 1,
+	FT_AER_BUS_CXL = 2,
+	FT_AER_FLIT = 1 << 7, /* the header is that of a packet in flit mode */
 };
 
 /* Of a traced process, key: tgid. */
@@ -95,7 +105,7 @@ struct ft_agg_key {
 #define FT_AGG_SUMS 2 /* FS fields of a kind, in their order */
 
 /* Kinds that a storm can come of. */
-#define FT_AGG_KINDS(X) X(tcp_retransmit) X(tcp_reset) X(tcp_state) X(net_drop)
+#define FT_AGG_KINDS(X) X(tcp_retransmit) X(tcp_reset) X(tcp_state) X(net_drop) X(pcie_aer)
 union ft_agg_rec {
 	struct ft_hdr h;
 #define X(id) struct ft_ev_##id id;

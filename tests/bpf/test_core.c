@@ -10,7 +10,7 @@
 
 #include "source/source.h"
 
-#define OBJECTS X(proc) X(tcp) X(net) X(nccl)
+#define OBJECTS X(proc) X(tcp) X(net) X(pcie) X(nccl)
 #define X(name) extern const char _binary_##name##_bpf_o_start[], _binary_##name##_bpf_o_end[];
 OBJECTS
 #undef X

@@ -13,7 +13,7 @@
 
 #include "event/event.h"
 
-static const char *const objects[] = { "proc", "tcp", "net", "nccl" };
+static const char *const objects[] = { "proc", "tcp", "net", "pcie", "nccl" };
 
 static const struct ft_kind_info *kind_of_struct(const char *name)
 {

@@ -301,7 +301,7 @@ test_commands()
 	exits 0 "" "probes" probes
 	is "$(sed -n '2,/^-/s/^\([^ -].*[^ ]\) *[a-z]*\.[a-z_]* .*/\1/p' "$FT_TMP/out" | sort | uniq -d)" "" \
 		"probes: no two rows look alike"
-	like "$(cat "$FT_TMP/out")" '- on demand: needs a job' "probes: what - means"
+	like "$(cat "$FT_TMP/out")" '- not in use: needs a job' "probes: what - means"
 	is "$(awk '/programs:/ { print $1 - $3 - $5 - $8 }' "$FT_TMP/out")" 0 \
 		"probes: the numbers add up"
 	exits 0 "" "probes -v" probes -v

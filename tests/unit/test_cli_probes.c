@@ -115,8 +115,8 @@ static void test_text(void **state)
 			    "poller   interfaces                       net.link        ok\n"
 			    "CAP_X is missing\n"
 			    "         unseen: what it gives\n"
-			    "- on demand: needs a job (-p)\n"
-			    "4 programs: 2 attached, 1 on demand, 1 not attached\n");
+			    "- not in use: needs a job (-p), or another program does its work\n"
+			    "4 programs: 2 attached, 1 not in use, 1 not attached\n");
 }
 
 static void test_json(void **state)

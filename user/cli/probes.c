@@ -61,12 +61,13 @@ static void print_json(const struct ft_probe *p)
 	printf("%s\n", b.s ? b.s : "");
 }
 
-/* The target; where it is no name of the kernel's also how it is attached, entry or return. */
+/* The target; where that alone does not tell also how it is attached, entry or return. */
 static void target_name(const struct ft_probe *p, char *out, size_t size)
 {
 	const char *slash = strchr(p->attach, '/');
 
-	if (slash && strchr(slash, ' '))
+	if (slash && (strchr(slash, ' ') || strstr(p->attach, "entry/") ||
+		      strstr(p->attach, "exit/") || strstr(p->attach, "probe/")))
 		snprintf(out, size, "%s, %.*s", slash + 1, (int)(slash - p->attach), p->attach);
 	else
 		snprintf(out, size, "%s", slash ? slash + 1 : p->attach);
@@ -123,8 +124,8 @@ static void print_end(const size_t count[ARRAY_SIZE(states)], size_t n)
 {
 	ft_perm_missing(NULL, false, print_capability);
 	if (count[FT_PROBE_UNNEEDED])
-		printf("- on demand: needs a job (-p)\n");
-	printf("%zu programs: %zu attached, %zu on demand, %zu not attached\n", n,
+		printf("- not in use: needs a job (-p), or another program does its work\n");
+	printf("%zu programs: %zu attached, %zu not in use, %zu not attached\n", n,
 	       count[FT_PROBE_ON], count[FT_PROBE_UNNEEDED], count[FT_PROBE_OFF]);
 }
 

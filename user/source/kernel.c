@@ -76,18 +76,40 @@ static int tracepoint_args(const struct btf *btf, const char *tp)
 
 int ft_target_id(const struct btf *btf, const char *attach)
 {
+	static const struct {
+		const char *kind, *prefix; /* of the type's name */
+		uint32_t btf_kind;
+	} targets[] = {
+		{ "tp_btf/", "btf_trace_", BTF_KIND_TYPEDEF },
+		{ "iter/", "bpf_iter_", BTF_KIND_FUNC },
+		{ "fentry/", "", BTF_KIND_FUNC },
+		{ "fexit/", "", BTF_KIND_FUNC },
+		{ "kprobe/", "", BTF_KIND_FUNC },
+	};
 	char name[128];
-	int id;
 
-	if (!strncmp(attach, "tp_btf/", 7)) {
-		id = tracepoint_id(btf, attach + 7);
-	} else if (!strncmp(attach, "iter/", 5)) {
-		ft_fmt(name, "bpf_iter_%s", attach + 5);
-		id = btf__find_by_name_kind(btf, name, BTF_KIND_FUNC);
-	} else {
-		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
+		size_t len = strlen(targets[i].kind);
+		int id;
+
+		if (strncmp(attach, targets[i].kind, len) != 0)
+			continue;
+		ft_fmt(name, "%s%s", targets[i].prefix, attach + len);
+		id = btf__find_by_name_kind(btf, name, targets[i].btf_kind);
+		return id > 0 ? id : -ENOENT;
 	}
-	return id > 0 ? id : -ENOENT;
+	return 0;
+}
+
+/* Whether Link Status is an argument of pcie_update_link_speed: from 7.0 on that is a reason. */
+static bool link_status_is_arg(const struct btf *btf)
+{
+	int id = btf__find_by_name_kind(btf, "pcie_update_link_speed", BTF_KIND_FUNC);
+	const struct btf_type *proto = id > 0 ? btf__type_by_id(btf, id) : NULL;
+
+	proto = proto ? btf__type_by_id(btf, proto->type) : NULL;
+	return proto && btf_vlen(proto) == 2 &&
+	       btf__resolve_size(btf, btf_params(proto)[1].type) == sizeof(uint16_t);
 }
 
 static void drop_classes(const struct btf *btf, struct ft_cfg *cfg)
@@ -120,6 +142,9 @@ void ft_features(const struct btf *btf, struct ft_cfg *cfg)
 			      enum_values(btf, "skb_drop_reason", &e) > 0;
 	cfg->retransmit_err = tracepoint_args(btf, "tcp_retransmit_skb") >= 3;
 	cfg->reset_reason = tracepoint_args(btf, "tcp_send_reset") >= 3;
+	cfg->aer_bus_type = tracepoint_args(btf, "aer_event") >= 6;
+	cfg->aer_tells_advisory = ft_target_id(btf, "fentry/aer_get_uncor_info") > 0;
+	cfg->link_status_arg = link_status_is_arg(btf);
 	cfg->storm_window_ns = NSEC_PER_SEC;
 	cfg->storm_records = FT_STORM_RECORDS;
 	cfg->self = getpid();

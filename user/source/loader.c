@@ -10,6 +10,7 @@
 #include <semaphore.h>
 #include <sys/mman.h>
 
+#include "source/attach.h"
 #include "source/core_btf.h"
 #include "source/loader.h"
 #include "source/storm.h"
@@ -20,7 +21,7 @@
 
 /* The objects travel inside the program. */
 #define OBJECT(name) extern const char _binary_##name##_bpf_o_start[], _binary_##name##_bpf_o_end[];
-#define OBJECTS	     OBJECT(proc) OBJECT(tcp) OBJECT(net) OBJECT(nccl)
+#define OBJECTS	     OBJECT(proc) OBJECT(tcp) OBJECT(net) OBJECT(pcie) OBJECT(nccl)
 OBJECTS
 #undef OBJECT
 
@@ -57,10 +58,10 @@ struct ft_bpf {
 	struct ring_buffer *ring;
 	unsigned int drained; /* records of this turn */
 	struct ft_storm *storm;
-	struct object objects[4];
+	struct object objects[5];
 };
 
-#define NCCL 3 /* the last object */
+#define NCCL 4 /* the last object */
 
 /* --- libbpf's messages: the last ones explain a failure --- */
 
@@ -191,6 +192,19 @@ static void object_drop(struct object *o)
 	o->obj = NULL;
 }
 
+/* A lockdown refuses all of a kind: each try would load the whole object again. */
+static void program_refused(struct ft_bpf *b, struct ft_probe *p, int err)
+{
+	for (size_t i = 0; i < b->nprobes && err == -EPERM; i++) {
+		struct ft_probe *other = &b->probes[i];
+
+		if (other != p && !other->error && other->state != FT_PROBE_UNNEEDED &&
+		    !strcmp(other->object, p->object) && ft_attach_same_kind(other, p))
+			probe_off(other, err, load_reason(err));
+	}
+	probe_off(p, err, load_reason(err));
+}
+
 /* Loads; a program that the kernel refuses is left out and the rest is tried again. */
 static int object_load(struct ft_bpf *b, struct object *o)
 {
@@ -211,82 +225,37 @@ static int object_load(struct ft_bpf *b, struct object *o)
 					probe_off(&b->probes[i], err, load_reason(err));
 			return err;
 		}
-		probe_off(p, err, load_reason(err));
+		program_refused(b, p, err);
 	}
 }
 
-static bool is_iter(const struct ft_probe *p)
+/* A variant is taken where the better one is not to be had, which then hides nothing any more. */
+static bool variant_wanted(struct ft_bpf *b, struct ft_probe *p)
 {
-	return !strncmp(p->attach, "iter/", 5);
-}
+	struct ft_probe *better = ft_attach_better(b->probes, b->nprobes, p);
 
-/* `type` is the one of the target. */
-static int prepare_load(struct bpf_program *prog, struct bpf_prog_load_opts *opts, long type)
-{
-	opts->attach_btf_id = type;
-	return bpf_program__set_type(prog, BPF_PROG_TYPE_TRACING);
-}
-
-/*
- * For each object with a program of type tracing libbpf parses the kernel's BTF (5 to 10 ms) to
- * find the program's target, which is known here: until it is loaded a program has another type.
- */
-static int target_handler(const struct ft_probe *p, int type)
-{
-	DECLARE_LIBBPF_OPTS(libbpf_prog_handler_opts, opts, .cookie = type,
-			    .prog_prepare_load_fn = prepare_load);
-
-	return libbpf_register_prog_handler(p->attach, BPF_PROG_TYPE_RAW_TRACEPOINT,
-					    is_iter(p) ? BPF_TRACE_ITER : BPF_TRACE_RAW_TP, &opts);
-}
-
-static void probes_resolve(struct ft_bpf *b, const struct btf *btf)
-{
-	char text[160];
-
-	b->handlers = calloc(b->nprobes, sizeof(*b->handlers));
-	for (size_t i = 0; i < b->nprobes; i++) {
-		struct ft_probe *p = &b->probes[i];
-		int type = ft_target_id(btf, p->attach);
-
-		if (type > 0 && b->handlers) {
-			b->handlers[i] = target_handler(p, type);
-		} else if (type < 0) {
-			ft_fmt(text, "this kernel has no %s", strchr(p->attach, '/') + 1);
-			probe_off(p, -ENOENT, text);
-		}
+	if (p->state == FT_PROBE_UNNEEDED)
+		return false;
+	if (!better)
+		return true;
+	if (better->state == FT_PROBE_OFF) {
+		better->hides = "";
+		return true;
 	}
-}
-
-static void handlers_free(struct ft_bpf *b)
-{
-	for (size_t i = 0; b->handlers && i < b->nprobes; i++)
-		if (b->handlers[i] > 0)
-			libbpf_unregister_prog_handler(b->handlers[i]);
-	free(b->handlers);
-	b->handlers = NULL;
+	p->state = FT_PROBE_UNNEEDED;
+	p->error = 0;
+	ft_fmt(p->reason, "%s is used", better->program);
+	return false;
 }
 
 static void probe_attach(struct ft_bpf *b, size_t i)
 {
-	union bpf_iter_link_info what = {};
-	DECLARE_LIBBPF_OPTS(bpf_iter_attach_opts, opts);
 	struct ft_probe *p = &b->probes[i];
-	struct bpf_program *prog = ft_bpf_program(b, p->object, p->program);
+	const struct bpf_program *prog = ft_bpf_program(b, p->object, p->program);
 
-	if (p->error || !prog || ft_uprobe_row(p))
+	if (!variant_wanted(b, p) || p->error || !prog || ft_uprobe_row(p))
 		return;
-	if (p->map) {
-		what.map.map_fd = shared_fd(b, p->map);
-		opts.link_info = &what;
-		opts.link_info_len = sizeof(what);
-	}
-	b->links[i] = is_iter(p) ? bpf_program__attach_iter(prog, &opts)
-				 : bpf_program__attach_trace(prog);
-	if (!b->links[i])
-		probe_off(p, -errno, errno == EPERM ? "attach not permitted" : strerror(errno));
-	else
-		p->state = FT_PROBE_ON;
+	b->links[i] = ft_attach(p, prog, p->map ? shared_fd(b, p->map) : -ENOENT);
 }
 
 /* A variable in a section of its own is a map of one value. */
@@ -338,33 +307,6 @@ static void look_soon(struct ft_bpf *b)
 
 /* --- records from the ring --- */
 
-static void emit_drop(struct ft_bpf *b, const struct ft_ev_net_drop *e)
-{
-	const char *reason = ft_kernel_drop_reason(b->kernel, e->reason_nr);
-	struct ft_rec rec;
-	struct ft_ev_net_drop *d = (void *)rec.buf;
-
-	memcpy(d, e, sizeof(*e));
-	rec.h.size = sizeof(*e);
-	if (reason)
-		ft_rec_str(&rec, &d->reason, reason);
-	ft_rec_str(&rec, &d->symbol, ft_kernel_symbol(b->kernel, e->location));
-	ft_emit(b->emit, &rec);
-}
-
-static void emit_reset(struct ft_bpf *b, const struct ft_ev_tcp_reset *e)
-{
-	const char *reason = ft_kernel_reset_reason(b->kernel, e->reason_nr);
-	struct ft_rec rec;
-	struct ft_ev_tcp_reset *r = (void *)rec.buf;
-
-	memcpy(r, e, sizeof(*e));
-	rec.h.size = sizeof(*e);
-	if (reason)
-		ft_rec_str(&rec, &r->reason, reason);
-	ft_emit(b->emit, &rec);
-}
-
 static void emit_raw(void *ctx, const void *rec, size_t len)
 {
 	struct ft_bpf *b = ctx;
@@ -372,12 +314,7 @@ static void emit_raw(void *ctx, const void *rec, size_t len)
 
 	if (h->kind == FT_KIND_tcp_retransmit)
 		look_soon(b);
-	if (len == sizeof(struct ft_ev_net_drop) && h->kind == FT_KIND_net_drop)
-		emit_drop(b, rec);
-	else if (len == sizeof(struct ft_ev_tcp_reset) && h->kind == FT_KIND_tcp_reset)
-		emit_reset(b, rec);
-	else
-		b->emit->fn(b->emit->ctx, rec, len);
+	ft_kernel_texts(b->kernel, rec, len, b->emit);
 }
 
 static int ring_record(void *ctx, void *data, size_t len)
@@ -482,7 +419,7 @@ static int kernel_read(struct ft_bpf *b)
 		b->cfg.follow = !b->opts.no_follow;
 		b->cfg.collectives = b->opts.collectives;
 		core_write(b, btf);
-		probes_resolve(b, btf);
+		b->handlers = ft_attach_resolve(b->probes, b->nprobes, btf);
 	}
 	btf__free(btf);
 	return err;
@@ -533,7 +470,8 @@ static int bpf_load_all(struct ft_bpf *b)
 	else
 		load_nccl(b);
 	ft_uprobe_trials_end();
-	handlers_free(b);
+	ft_attach_resolved_free(b->handlers, b->nprobes);
+	b->handlers = NULL;
 	if (err)
 		return err;
 	b->links = calloc(b->nprobes, sizeof(*b->links));
@@ -568,8 +506,7 @@ int ft_bpf_open(struct ft_bpf **out, const struct ft_bpf_opts *opts, struct ft_l
 	libbpf_set_print(log_line);
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
 #define OBJECT(n) { #n, _binary_##n##_bpf_o_start, _binary_##n##_bpf_o_end, NULL },
-	memcpy(b->objects, (struct object[]){ OBJECT(proc) OBJECT(tcp) OBJECT(net) OBJECT(nccl) },
-	       sizeof(b->objects));
+	memcpy(b->objects, (struct object[]){ OBJECTS }, sizeof(b->objects));
 #undef OBJECT
 	b->probes = ft_probe_table(&b->nprobes);
 	err = b->probes ? bpf_load_all(b) : -ENOMEM;
@@ -605,7 +542,6 @@ void ft_bpf_free(struct ft_bpf *b)
 	ft_storm_free(b->storm);
 	for (size_t i = 0; i < ARRAY_SIZE(b->objects); i++)
 		object_drop(&b->objects[i]);
-	handlers_free(b);
 	ft_closep(&b->core_fd);
 	ft_kernel_free(b->kernel);
 	free(b->probes);

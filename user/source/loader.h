@@ -14,8 +14,8 @@ void ft_lost_emit(const char *of, uint64_t *seen, uint64_t now, const char *why,
 /* Fills what depends on this kernel: layouts of tracepoints, classes of drop reasons. */
 void ft_features(const struct btf *btf, struct ft_cfg *cfg);
 /*
- * Type that a program for `attach` ("tp_btf/x", "iter/x") is loaded for; 0 for other kinds, -ENOENT
- * when this kernel has no such target.
+ * Type of the target of `attach` ("tp_btf/x", "iter/x", "fentry/x", "fexit/x", "kprobe/x"); 0 for
+ * other kinds, -ENOENT when this kernel has no such target.
  */
 int ft_target_id(const struct btf *btf, const char *attach);
 
@@ -31,5 +31,9 @@ int ft_kernel_subsys_drops(struct ft_kernel *n, const struct btf *btf, uint32_t 
 const char *ft_kernel_reset_reason(const struct ft_kernel *n, uint32_t reason);
 /* Function that holds the address, "" when the kernel hides it. */
 const char *ft_kernel_symbol(struct ft_kernel *n, uint64_t addr);
+
+/* Hands on a record of the ring, its numbers completed by texts. */
+void ft_kernel_texts(struct ft_kernel *kernel, const void *buf, size_t len,
+		     const struct ft_emit *emit);
 
 #endif

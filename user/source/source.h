@@ -26,19 +26,18 @@ static inline void ft_emit(const struct ft_emit *e, const struct ft_rec *rec)
 /* --- the loader --- */
 enum ft_probe_state { FT_PROBE_OFF, FT_PROBE_ON, FT_PROBE_UNNEEDED };
 
-/*
- * One program and what became of it. Rows with the same `what` are variants: the first that works
- * is used.
- */
+/* One program and what became of it. */
 struct ft_probe {
 	const char *object, *program; /* object "" is a poller */
 	const char *attach;	      /* "tp_btf/kfree_skb" */
 	const char *map;	      /* that an iterator goes through, NULL none */
-	const char *what;	      /* event that it gives */
-	const char *cost;	      /* cost class */
-	const char *hides;	      /* what the user does not see without it */
-	bool required;		      /* its object is useless without it */
-	bool heals;		      /* what one run misses a later one reports */
+	const char *instead_of; /* program whose variant it is, taken where that is not attached */
+	const char *with;	/* target without which there is nothing to see, NULL none */
+	const char *what;	/* event that it gives */
+	const char *cost;	/* cost class */
+	const char *hides;	/* what the user does not see without it */
+	bool required;		/* its object is useless without it */
+	bool heals;		/* what one run misses a later one reports */
 	/* result */
 	enum ft_probe_state state;
 	int error;

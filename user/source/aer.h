@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/* Numbers of PCIe's Advanced Error Reporting and of packet headers as texts. */
+#ifndef FT_SOURCE_AER_H
+#define FT_SOURCE_AER_H
+
+#include "event/event.h"
+
+/*
+ * The kernel's short name of a status bit ("RxErr"), as the files aer_dev_* have it; NULL for a bit
+ * that has none. aer_class: of AER (0 non-fatal, 1 fatal, 2 correctable).
+ */
+const char *ft_aer_name(uint8_t aer_class, unsigned int bit);
+
+/*
+ * Completes a pcie.aer record of the kernel's side: names of the status bits, the bus, and what the
+ * packet's header says (type, requester, address).
+ */
+void ft_aer_texts(struct ft_rec *rec);
+
+/* Whether the error left its device inaccessible: a pcie.gone record in *out then. */
+bool ft_aer_gone(const struct ft_rec *rec, struct ft_rec *out);
+
+#endif
