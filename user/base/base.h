@@ -134,5 +134,7 @@ void ft_time_iso(uint64_t real_ns, char out[32]);
  */
 #define FT_WORKERS_STUCK 16
 int ft_worker_call(int (*fn)(void *), void (*release)(void *), void *arg, int timeout_ms);
+/* A thread of its own, detached, that takes no signals. 0 or negative errno. */
+int ft_thread_start(void *(*fn)(void *), void *arg);
 
 #endif

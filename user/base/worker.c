@@ -45,7 +45,7 @@ static void *job_run(void *p)
 	return NULL;
 }
 
-static int job_start(struct job *j)
+int ft_thread_start(void *(*fn)(void *), void *arg)
 {
 	sigset_t all, old;
 	pthread_attr_t attr;
@@ -58,7 +58,7 @@ static int job_start(struct job *j)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, 256 << 10);
-	err = pthread_create(&thread, &attr, job_run, j);
+	err = pthread_create(&thread, &attr, fn, arg);
 	pthread_attr_destroy(&attr);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return -err;
@@ -106,7 +106,7 @@ int ft_worker_call(int (*fn)(void *), void (*release)(void *), void *arg, int ti
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&j->cond, &attr);
 	pthread_condattr_destroy(&attr);
-	err = job_start(j);
+	err = ft_thread_start(job_run, j);
 	if (err) {
 		job_free(j);
 		return err;

@@ -2,9 +2,7 @@
 #include <limits.h>
 
 #include "host/fs.h"
-#include "host/pci.h"
-
-#define PCI_DIR "/sys/bus/pci/devices"
+#include "host/pci_parts.h"
 
 /* --- small tables --- */
 static const struct {
@@ -26,6 +24,7 @@ static const struct {
 };
 
 #define CLASS_NETWORK 0x02
+#define CLASS_BRIDGE  0x0604
 #define WIDTH_ONES    63 /* six bits, all set: a read of a device that is gone */
 
 uint32_t ft_pci_gen(const char *text)
@@ -76,7 +75,7 @@ static uint32_t read_hex(const char *root, const char *bdf, const char *name)
 	char path[96];
 	uint64_t v;
 
-	ft_fmt(path, PCI_DIR "/%s/%s", bdf, name);
+	ft_fmt(path, FT_PCI_DIR "/%s/%s", bdf, name);
 	return ft_read_u64(root, path, &v) ? 0 : v;
 }
 
@@ -91,14 +90,18 @@ static void dev_read(const char *root, const char *bdf, struct ft_pci_dev *d)
 				  .numa = FT_NONE_S32,
 				  .gpu_index = FT_NONE_S32,
 				  .now = unknown,
-				  .max = unknown };
+				  .max = unknown,
+				  .target_gen = FT_NONE_U32,
+				  .active = FT_NONE_U8,
+				  .aer = FT_NONE_U8,
+				  .dpc = FT_NONE_U8 };
 	ft_strcpy(d->bdf, bdf, sizeof(d->bdf));
 	d->class = read_hex(root, bdf, "class");
 	d->vendor = read_hex(root, bdf, "vendor");
 	d->device = read_hex(root, bdf, "device");
 	d->role = role_of(d);
 	/* -1 where the firmware does not say */
-	ft_fmt(path, PCI_DIR "/%s/numa_node", bdf);
+	ft_fmt(path, FT_PCI_DIR "/%s/numa_node", bdf);
 	if (!ft_read_line(root, path, line, sizeof(line)) && line[0] != '-')
 		d->numa = atoi(line);
 }
@@ -133,7 +136,7 @@ static void link_parent(struct ft_pci *p, const char *root, struct ft_pci_dev *d
 {
 	char path[96], full[PATH_MAX], real[PATH_MAX], base[32], *slash;
 
-	ft_fmt(full, "%s" PCI_DIR "/%s", root, d->bdf);
+	ft_fmt(full, "%s" FT_PCI_DIR "/%s", root, d->bdf);
 	if (realpath(full, real)) {
 		slash = strrchr(real, '/');
 		*slash = 0;
@@ -141,7 +144,7 @@ static void link_parent(struct ft_pci *p, const char *root, struct ft_pci_dev *d
 		if (slash && ft_is_bdf(slash + 1))
 			d->parent = find_index(p, slash + 1);
 	}
-	ft_fmt(path, PCI_DIR "/%s/physfn", d->bdf);
+	ft_fmt(path, FT_PCI_DIR "/%s/physfn", d->bdf);
 	if (!ft_link_base(root, path, base, sizeof(base)))
 		d->physfn = find_index(p, base);
 }
@@ -180,7 +183,7 @@ static bool asleep(const char *root, const struct ft_pci_dev *d)
 {
 	char path[96], line[32];
 
-	ft_fmt(path, PCI_DIR "/%s/power/runtime_status", d->bdf);
+	ft_fmt(path, FT_PCI_DIR "/%s/power/runtime_status", d->bdf);
 	return !ft_read_line(root, path, line, sizeof(line)) && !strcmp(line, "suspended");
 }
 
@@ -195,7 +198,7 @@ static void read_link(const char *root, int timeout_ms, struct ft_pci_dev *d)
 		d->error = -EHOSTDOWN;
 		return;
 	}
-	ft_fmt(dir, PCI_DIR "/%s", d->bdf);
+	ft_fmt(dir, FT_PCI_DIR "/%s", d->bdf);
 	d->error = ft_attrs_read(root, dir, names, ARRAY_SIZE(names), texts, timeout_ms);
 	if (d->error)
 		return;
@@ -220,7 +223,7 @@ static void read_gpu(const char *root, int timeout_ms, struct ft_pci_dev *d)
 	if (d->vendor == 0x1002) {
 		static const char *const product[] = { "product_name" };
 
-		ft_fmt(dir, PCI_DIR "/%s", d->bdf);
+		ft_fmt(dir, FT_PCI_DIR "/%s", d->bdf);
 		d->gpu_error = ft_attrs_read(root, dir, product, 1, text, timeout_ms);
 		if (!d->gpu_error)
 			ft_strcpy(d->gpu_name, text[0],
@@ -239,10 +242,18 @@ static void read_gpu(const char *root, int timeout_ms, struct ft_pci_dev *d)
 		d->gpu_index = minor;
 }
 
+/* A root port or a switch's lower port; or a device whose port is out of sight. */
+static bool is_upper_end(const struct ft_pci_dev *d)
+{
+	if (d->class >> 8 == CLASS_BRIDGE)
+		return d->on_path && d->depth % 2 == 0;
+	return d->on_path && d->parent < 0 && d->max.width != FT_NONE_U32;
+}
+
 static int tree_read(struct ft_pci *p, const char *root, int timeout_ms)
 {
 	_cleanup_names_ struct ft_names names = {};
-	int err = ft_names_read(root, PCI_DIR, &names);
+	int err = ft_names_read(root, FT_PCI_DIR, &names);
 
 	if (err == -ENOENT)
 		return 0;
@@ -258,9 +269,13 @@ static int tree_read(struct ft_pci *p, const char *root, int timeout_ms)
 	for (size_t i = 0; i < p->n; i++)
 		link_parent(p, root, &p->v[i]);
 	mark_paths(p);
+	pci_services_read(p, root);
+	pci_slots_read(p, root);
 	for (size_t i = 0; i < p->n; i++) {
 		if (p->v[i].on_path)
 			read_link(root, timeout_ms, &p->v[i]);
+		if (is_upper_end(&p->v[i]) && !p->v[i].error && !p->v[i].gone)
+			pci_config_read(root, timeout_ms, &p->v[i]);
 		if (p->v[i].role == FT_PCI_GPU)
 			read_gpu(root, timeout_ms, &p->v[i]);
 	}
@@ -373,82 +388,4 @@ void ft_pci_path_sum(const struct ft_pci *p, const struct ft_pci_dev *d, struct 
 	sum.below = sum.slowest.device && link_known(sum.slowest.possible) &&
 		    ft_pci_gbytes(sum.slowest.now) < ft_pci_gbytes(sum.slowest.possible);
 	*out = sum;
-}
-
-/* --- records --- */
-/* One line for each GPU or NIC that the link serves: a switch's uplink carries several. */
-static void emit_hop(const struct ft_pci_hop *hop, const struct ft_pci_dev *serves, uint64_t ts_ns,
-		     ft_sink_fn sink, void *ctx)
-{
-	struct ft_ev_inv_pci *e;
-	struct ft_rec rec;
-
-	e = ft_rec_new(&rec, FT_KIND_inv_pci, ts_ns);
-	e->now__gen = hop->now.gen;
-	e->now__width = hop->now.width;
-	e->possible__gen = hop->possible.gen;
-	e->possible__width = hop->possible.width;
-	e->numa = hop->device->numa;
-	ft_rec_str(&rec, &e->port, hop->port ? hop->port->bdf : "");
-	ft_rec_str(&rec, &e->device, hop->device->bdf);
-	ft_rec_str(&rec, &e->serves, serves->bdf);
-	sink(ctx, &rec.h);
-}
-
-static void emit_gpu(const struct ft_pci_dev *d, uint64_t ts_ns, ft_sink_fn sink, void *ctx)
-{
-	struct ft_ev_inv_gpu *e;
-	struct ft_rec rec;
-
-	e = ft_rec_new(&rec, FT_KIND_inv_gpu, ts_ns);
-	e->index = d->gpu_index;
-	e->numa = d->numa;
-	ft_rec_str(&rec, &e->bdf, d->bdf);
-	ft_rec_str(&rec, &e->name, d->gpu_name);
-	ft_rec_str(&rec, &e->uuid, d->gpu_uuid);
-	sink(ctx, &rec.h);
-}
-
-static void emit_missing(const struct ft_pci_dev *d, const char *of, int error, uint64_t ts_ns,
-			 ft_sink_fn sink, void *ctx)
-{
-	struct ft_ev_inv_host *e;
-	struct ft_rec rec;
-	char what[96];
-
-	e = ft_rec_new(&rec, FT_KIND_inv_host, ts_ns);
-	e->error = error;
-	ft_fmt(what, "%s of %s", of, d->bdf);
-	ft_rec_str(&rec, &e->what, what);
-	ft_rec_str(&rec, &e->reason,
-		   error == -EHOSTDOWN	 ? "asleep: a read would wake it up"
-		   : error == -ENODEV	 ? "gone from the bus: reads give all ones"
-		   : error == -ETIMEDOUT ? "no answer in time"
-		   : error == -EBUSY
-			   ? "not asked: too many earlier reads are still without an answer"
-		   : error == -ENOENT ? "its driver is not loaded"
-				      : strerror(-error));
-	sink(ctx, &rec.h);
-}
-
-static void emit_dev(const struct ft_pci *p, const struct ft_pci_dev *d, uint64_t ts_ns,
-		     ft_sink_fn sink, void *ctx)
-{
-	struct ft_pci_hop hops[FT_PCI_HOPS];
-	size_t n = d->role == FT_PCI_OTHER ? 0 : ft_pci_path(p, d, hops, FT_PCI_HOPS);
-
-	if (d->role == FT_PCI_GPU)
-		emit_gpu(d, ts_ns, sink, ctx);
-	for (size_t i = 0; i < n; i++)
-		emit_hop(&hops[i], d, ts_ns, sink, ctx);
-	if (d->gone || d->error)
-		emit_missing(d, "PCIe link", d->gone ? -ENODEV : d->error, ts_ns, sink, ctx);
-	if (d->gpu_error)
-		emit_missing(d, "GPU index and model", d->gpu_error, ts_ns, sink, ctx);
-}
-
-void ft_pci_emit(const struct ft_pci *p, uint64_t ts_ns, ft_sink_fn sink, void *ctx)
-{
-	for (size_t i = 0; i < p->n; i++)
-		emit_dev(p, &p->v[i], ts_ns, sink, ctx);
 }

@@ -5,6 +5,8 @@
 
 #include "event/event.h"
 
+#define FT_PCI_DIR "/sys/bus/pci/devices"
+
 /* State or ability of a link; FT_NONE_U32 unknown. */
 struct ft_pci_link {
 	uint32_t gen, width;
@@ -25,8 +27,19 @@ struct ft_pci_dev {
 	bool gone;    /* every read gives ones: the device does not answer on the bus */
 	int error;    /* why its link is unknown: -ETIMEDOUT, -EBUSY, -EHOSTDOWN (asleep), 0 */
 	struct ft_pci_link now, max;
-	int gpu_error;	   /* why the driver's facts are unknown */
-	int32_t gpu_index; /* device minor, FT_NONE_S32 unknown */
+	/*
+	 * Of the upper end of a link (a port; a device, where its port is out of sight). Beyond its
+	 * first 64 bytes config is for CAP_SYS_ADMIN.
+	 */
+	uint16_t cap;	   /* offset of the PCI Express capability in config, 0 unknown */
+	int config_error;  /* why it is: -EPERM, -ETIMEDOUT, -EBUSY, -ENODEV (all ones) .. */
+	bool tells_active; /* has a bit for "the link is up" (DLLLA); not all ports of Gen1 and 2 */
+	uint8_t active;	   /* that bit, FT_NONE_U8 unknown */
+	uint32_t target_gen; /* Link Control 2: the speed that the port may try */
+	uint8_t aer, dpc;    /* the kernel handles these errors of the port; FT_NONE_U8 unknown */
+	char slot[32];	     /* name of the slot that a device is in, "" none */
+	int gpu_error;	     /* why the driver's facts are unknown */
+	int32_t gpu_index;   /* device minor, FT_NONE_S32 unknown */
 	char gpu_name[64], gpu_uuid[48];
 };
 
@@ -60,6 +73,8 @@ struct ft_pci_hop {
 };
 /* false: no link above it (inside a switch, or part of the root complex). */
 bool ft_pci_hop(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft_pci_hop *out);
+/* Whether the kernel handles AER of what is below the port: its root port does. */
+uint8_t ft_pci_os_aer(const struct ft_pci *p, const struct ft_pci_dev *port);
 /* Links from a device up to the root, the device's own first. Returns their number. */
 size_t ft_pci_path(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft_pci_hop *hops,
 		   size_t max);
@@ -74,6 +89,20 @@ struct ft_pci_path {
 };
 void ft_pci_path_sum(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft_pci_path *out);
 
+/* Link Status, at cap + FT_PCI_LNKSTA. */
+#define FT_PCI_LNKSTA	    0x12
+#define FT_PCI_LNKCTL2	    0x30
+#define FT_PCI_LNKSTA_SPEED 0x000f
+#define FT_PCI_LNKSTA_WIDTH 0x03f0
+#define FT_PCI_LNKSTA_LT    0x0800 /* training */
+#define FT_PCI_LNKSTA_DLLLA 0x2000 /* the link is up */
+#define FT_PCI_LNKSTA_LBMS  0x4000
+#define FT_PCI_LNKSTA_LABS  0x8000
+/* Speed and width of a Link Status; width 0: no link. */
+struct ft_pci_link ft_pci_lnksta(uint16_t status);
+/* Target speed of a Link Control 2, at cap + FT_PCI_LNKCTL2. */
+uint32_t ft_pci_target(uint16_t control2);
+
 /* Bytes per ns (GB/s) in each direction after line coding, 0 when unknown. */
 double ft_pci_gbytes(struct ft_pci_link l);
 /* "32.0 GT/s PCIe" -> 5; FT_NONE_U32 when it is no known speed. */
@@ -86,5 +115,8 @@ const char *ft_pci_link_text(struct ft_pci_link l, char out[32]);
  * that did not answer.
  */
 void ft_pci_emit(const struct ft_pci *p, uint64_t ts_ns, ft_sink_fn sink, void *ctx);
+/* The same of one device. */
+void ft_pci_emit_dev(const struct ft_pci *p, const struct ft_pci_dev *d, uint64_t ts_ns,
+		     ft_sink_fn sink, void *ctx);
 
 #endif
