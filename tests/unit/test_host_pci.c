@@ -258,6 +258,80 @@ static void test_no_pci(void **state)
 	assert_null(ft_pci_find(p, "0000:00:00.0"));
 }
 
+static struct ft_rec last_pci[2];
+static size_t npci;
+
+static void keep_pci(void *ctx, struct ft_hdr *ev)
+{
+	(void)ctx;
+	assert_int_equal(ft_rec_check(ev, ev->size), 0);
+	if (ev->kind == FT_KIND_inv_pci && npci < ARRAY_SIZE(last_pci))
+		memcpy(&last_pci[npci++], ev, ev->size);
+}
+
+/* What the port's registers, the kernel's services and the slots say. */
+static void test_ports(void **state)
+{
+	const struct ft_ev_inv_pci *e = (const void *)&last_pci[0];
+	_cleanup_(ft_pci_freep) struct ft_pci *p = NULL;
+	char slot[32];
+
+	(void)state;
+	put_config("0000:42:00.0", 0x2083, 3); /* GPU 3's, Gen3 x8, up, limited to it */
+	put_config("0000:40:01.0", 0x6105, 5);
+	put_service("0000:40:01.0:pcie002", "aer");
+	put_service("0000:42:00.0:pcie208", "dpc");
+	put_link("/sys/bus/pci_express/devices/0000:10:01.0:pcie002/firmware_node", "offered");
+	put("/sys/bus/pci/slots/7-1/address", "0000:43:00\n");
+	put("/sys/bus/pci/slots/8/address", "0000:14\n");
+	assert_int_equal(ft_pci_read(machine_root, ANSWER_MS, &p), 0);
+	assert_int_equal(dev(p, "0000:42:00.0")->cap, CONFIG_EXPRESS);
+	assert_int_equal(dev(p, "0000:42:00.0")->config_error, 0);
+	assert_int_equal(dev(p, "0000:12:00.0")->config_error, -ENOENT);
+	assert_string_equal(dev(p, "0000:14:00.1")->slot, "8");
+	assert_int_equal(ft_pci_os_aer(p, dev(p, "0000:42:00.0")), 1);
+	/* offered, but no driver took it */
+	assert_int_equal(ft_pci_os_aer(p, dev(p, "0000:12:00.0")), 0);
+	npci = 0;
+	ft_pci_emit_dev(p, dev(p, "0000:43:00.0"), 1, keep_pci, NULL);
+	assert_int_equal(npci, 2);
+	assert_int_equal(e->target_gen, 3);
+	assert_int_equal(e->active, 1);
+	assert_int_equal(e->os_aer, 1);
+	assert_int_equal(e->dpc, 1);
+	assert_int_equal(e->asleep, 0);
+	assert_string_equal(ft_str_copy(&e->h, e->slot, slot, sizeof(slot)), "7-1");
+	/* NIC 7 sleeps; nothing was read of its port's config */
+	npci = 0;
+	ft_pci_emit_dev(p, dev(p, "0000:84:00.0"), 1, keep_pci, NULL);
+	assert_int_equal(e->asleep, 1);
+	assert_int_equal(e->target_gen, FT_NONE_U32);
+	assert_int_equal(e->active, FT_NONE_U8);
+	assert_int_equal(e->os_aer, 0);
+}
+
+/* Config as it is without CAP_SYS_ADMIN, of a port that is gone, and of one with a loop in it. */
+static void test_config(void **state)
+{
+	_cleanup_(ft_pci_freep) struct ft_pci *p = NULL;
+	uint8_t ones[256], loop[256] = { [0x06] = 0x10, [0x34] = 0x40, [0x41] = 0x40 };
+
+	(void)state;
+	memset(ones, 0xff, sizeof(ones));
+	put_config("0000:12:00.0", 0x2105, 5);
+	put_bytes("/sys/bus/pci/devices/0000:42:00.0/config", loop, 64);
+	put_bytes("/sys/bus/pci/devices/0000:40:01.0/config", ones, sizeof(ones));
+	put_bytes("/sys/bus/pci/devices/0000:30:01.0/config", loop, sizeof(loop));
+	assert_int_equal(ft_pci_read(machine_root, ANSWER_MS, &p), 0);
+	assert_int_equal(dev(p, "0000:12:00.0")->cap, CONFIG_EXPRESS);
+	assert_int_equal(dev(p, "0000:42:00.0")->config_error, -EPERM);
+	assert_int_equal(dev(p, "0000:40:01.0")->config_error, -ENODEV);
+	assert_int_equal(dev(p, "0000:30:01.0")->config_error, -ENOENT);
+	assert_int_equal(dev(p, "0000:30:01.0")->cap, 0);
+	/* no port services in this kernel: unknown, not "no" */
+	assert_int_equal(ft_pci_os_aer(p, dev(p, "0000:12:00.0")), FT_NONE_U8);
+}
+
 static void test_live(void **state)
 {
 	_cleanup_(ft_pci_freep) struct ft_pci *p = NULL;
@@ -276,6 +350,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_paths, hgx, machine_free),
 		cmocka_unit_test_setup_teardown(test_unknown, hgx, machine_free),
 		cmocka_unit_test_setup_teardown(test_emit, hgx, machine_free),
+		cmocka_unit_test_setup_teardown(test_ports, hgx, machine_free),
+		cmocka_unit_test_setup_teardown(test_config, hgx, machine_free),
 		cmocka_unit_test_setup_teardown(test_guest, machine_new, machine_free),
 		cmocka_unit_test_setup_teardown(test_amd, machine_new, machine_free),
 		cmocka_unit_test_setup_teardown(test_no_pci, machine_new, machine_free),

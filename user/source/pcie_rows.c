@@ -43,6 +43,13 @@ static void set(struct ft_probe *row, enum ft_probe_state state, int error)
 	row->reason[0] = 0;
 }
 
+static void poll_failed(const struct ft_pcie_src *s, struct ft_probe *row)
+{
+	ft_fmt(row->reason, "%s",
+	       s->poll_error == -EBUSY ? "too many earlier reads are still without an answer"
+				       : strerror(-s->poll_error));
+}
+
 static void poll_row_set(struct ft_pcie_src *s, struct ft_probe *row)
 {
 	size_t n = by_sysfs(s);
@@ -53,7 +60,7 @@ static void poll_row_set(struct ft_pcie_src *s, struct ft_probe *row)
 			  : FT_PROBE_UNNEEDED,
 	    s->poll_error);
 	if (s->poll_error)
-		ft_fmt(row->reason, "%s", strerror(-s->poll_error));
+		poll_failed(s, row);
 	else if (!s->nlinks)
 		ft_fmt(row->reason, "no PCIe link to a GPU or NIC is seen from here");
 	else if (n)
@@ -72,7 +79,7 @@ static void counter_row_set(struct ft_pcie_src *s, struct ft_probe *row)
 			  : FT_PROBE_UNNEEDED,
 	    s->poll_error);
 	if (s->poll_error)
-		ft_fmt(row->reason, "%s", strerror(-s->poll_error));
+		poll_failed(s, row);
 	else if (!all)
 		ft_fmt(row->reason, "no PCIe link to a GPU or NIC is seen from here");
 	else if (there < all)
