@@ -312,6 +312,7 @@ static int session_attach(struct session *s)
 	if (status)
 		return status;
 	session_watch(s, &set);
+	ft_klog_src_drain(s->klog);
 	ft_bpf_ready(s->bpf);
 	session_seed(s);
 	ft_bpf_drain(s->bpf);
@@ -327,6 +328,7 @@ static void session_finish(struct session *s)
 {
 	session_stopped(s);
 	ft_bpf_stop(s->bpf);
+	ft_klog_src_drain(s->klog);
 	ft_bpf_tick(s->bpf);
 	ft_nccl_src_tick(s->nccl);
 	ft_bpf_ordinary(s->bpf);

@@ -164,8 +164,18 @@ void ft_pcie_src_tick(struct ft_pcie_src *s);
  * the probe table: "kmsg". ---
  */
 struct ft_klog_src;
+/*
+ * Emits what is in the log now, marked `before`, and follows it. `root`: of /dev, "" for the machine
+ * itself. The tree is read during the call only. A log that cannot be read is told by the row, or
+ * without a `bpf` by a negative errno.
+ */
 int ft_klog_src_new(struct ft_klog_src **out, struct ft_bpf *bpf, struct ft_loop *loop,
-		    const struct ft_emit *emit, const struct ft_pci *pci);
+		    const struct ft_emit *emit, const struct ft_pci *pci, const char *root);
+/*
+ * Takes all lines that are in the log now. Those of the first call are from before the attach still;
+ * of later ones, what the kernel side tells is not told again.
+ */
+void ft_klog_src_drain(struct ft_klog_src *s);
 void ft_klog_src_free(struct ft_klog_src *s);
 
 /* --- NVML: clock limits and NVLinks of the GPUs. The rows: "nvml_clocks", "nvml_nvlink". --- */

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/* Lines of the kernel log that tell of GPUs, NICs and PCIe links, in the words of each driver. */
+#ifndef FT_HOST_KLOG_H
+#define FT_HOST_KLOG_H
+
+#include "event/event.h"
+
+#define FT_KLOG_LINE	  8192 /* bytes of the longest record of /dev/kmsg */
+#define FT_KLOG_TEXT	  256  /* of a line's text that is kept */
+#define FT_KLOG_LINK_DOWN 4    /* log_what of a NIC without link, which rtnetlink tells too */
+
+/* What a line is about besides a record of its own. */
+enum ft_klog_part {
+	FT_KLOG_WHOLE,	   /* the fact is complete */
+	FT_KLOG_AER_CLASS, /* severity of the error that the device's next line has the status of */
+};
+
+/* Which devices are believed to be meant when the line's device is not there (any more). */
+enum ft_klog_of { FT_KLOG_OF_ANY, FT_KLOG_OF_KNOWN /* a GPU or NIC, by its driver */ };
+
+/* What one line says. Past the ends of its texts all is zero. */
+struct ft_klog_fact {
+	uint64_t seq;  /* number of the line since boot */
+	uint64_t usec; /* its time by the log's clock */
+	uint16_t kind; /* enum ft_kind; 0: nothing of interest here, only seq and usec are set */
+	uint8_t part, of;
+	uint8_t what;	 /* aer_class, hotplug, recovery or log_what, FT_NONE_U8 unknown */
+	uint32_t status; /* of AER or DPC, FT_NONE_U32 unknown */
+	uint32_t xid, pid;
+	char bdf[16]; /* always with domain and function */
+	char driver[16], slot[16];
+	char text[FT_KLOG_TEXT];
+};
+
+/*
+ * Reads one record of /dev/kmsg ("prio,seq,usec,flags;text\n KEY=value\n"). Only the kernel's own
+ * lines can say something: whoever may write to /dev/kmsg cannot forge one. Opens nothing. 0 or
+ * -EBADMSG.
+ */
+int ft_klog_parse(const char *line, size_t len, struct ft_klog_fact *out);
+
+/* Whether two lines say the same, whenever they did. */
+bool ft_klog_same(const struct ft_klog_fact *a, const struct ft_klog_fact *b);
+
+/* The kernel's short names of the bits of an AER status, added to a list of texts. */
+void ft_klog_aer_names(struct ft_rec *rec, struct ft_str *field, uint8_t aer_class,
+		       uint32_t status);
+
+/*
+ * The record of a fact with part FT_KLOG_WHOLE. `below`: the device below the port of a slot, ""
+ * unknown.
+ */
+void ft_klog_rec(const struct ft_klog_fact *f, uint64_t ts_ns, bool before, const char *below,
+		 struct ft_rec *rec);
+
+#endif
