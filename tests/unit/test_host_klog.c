@@ -308,7 +308,6 @@ static void test_long(void **state)
 	static const char head[] = "3,1,2,-;NVRM: Xid (PCI:0000:41:00): 31, pid=5, ";
 	static char line[FT_KLOG_LINE];
 	struct ft_klog_fact f;
-	struct ft_rec rec;
 
 	(void)state;
 	memset(line, 'x', sizeof(line));
@@ -316,51 +315,6 @@ static void test_long(void **state)
 	assert_int_equal(ft_klog_parse(line, sizeof(line), &f), 0);
 	assert_int_equal(f.xid, 31);
 	assert_int_equal(strlen(f.text), FT_KLOG_TEXT - 1);
-	ft_klog_rec(&f, 7, false, "", &rec);
-	assert_int_equal(ft_rec_check(&rec, rec.h.size), 0);
-}
-
-static void assert_json(const struct ft_klog_fact *f, bool before, const char *below,
-			const char *want)
-{
-	_cleanup_buf_ struct ft_buf b = {};
-	struct ft_rec rec;
-
-	ft_klog_rec(f, 7, before, below, &rec);
-	assert_int_equal(ft_rec_check(&rec, rec.h.size), 0);
-	assert_int_equal(!!(rec.h.flags & FT_REC_BEFORE), before);
-	ft_json_data(&b, &rec.h);
-	if (!strstr(b.s, want))
-		fail_msg("%s\nis not in %s", want, b.s);
-}
-
-static void test_records(void **state)
-{
-	struct ft_klog_fact f = { .kind = FT_KIND_pcie_aer,
-				  .what = CORRECTABLE,
-				  .status = 0x1041,
-				  .bdf = "0000:01:00.0" };
-
-	(void)state;
-	assert_json(&f, true, "", "\"errors\":[\"RxErr\",\"BadTLP\",\"Timeout\"]");
-	assert_json(&f, true, "", "\"aer_class\":\"correctable\",\"before\":true");
-	f.what = NONFATAL;
-	assert_json(&f, false, "", "\"errors\":[\"Undefined\",\"bit 6\",\"TLP\"]");
-	f.what = NO_CLASS;
-	assert_json(&f, false, "", "\"errors\":[]");
-	f = (struct ft_klog_fact){ .kind = FT_KIND_pcie_aer, .what = FATAL, .status = NONE };
-	ft_strcpy(f.text, "Inaccessible", sizeof(f.text));
-	assert_json(&f, true, "", "\"errors\":[\"Inaccessible\"]");
-	assert_json(&f, true, "", "\"status\":null");
-	f = (struct ft_klog_fact){ .kind = FT_KIND_pcie_hotplug, .what = 1, .slot = "5" };
-	assert_json(&f, true, "0000:41:00.0", "\"event\":\"link down\",\"before\":true");
-	assert_json(&f, true, "0000:41:00.0", "\"device\":\"0000:41:00.0\",\"slot\":\"5\"");
-	f = (struct ft_klog_fact){ .kind = FT_KIND_pcie_recovery, .status = 0x1f07 };
-	assert_json(&f, true, "", "\"result\":\"contained by DPC\"");
-	f = (struct ft_klog_fact){ .kind = FT_KIND_gpu_xid, .xid = 79, .pid = NONE };
-	assert_json(&f, true, "", "\"xid\":79,\"of_pid\":null");
-	f = (struct ft_klog_fact){ .kind = FT_KIND_dev_log, .what = 2, .driver = "mlx5_core" };
-	assert_json(&f, true, "", "\"what\":\"insufficient power\"");
 }
 
 int main(void)
@@ -369,7 +323,6 @@ int main(void)
 		cmocka_unit_test(test_spellings), cmocka_unit_test(test_facility),
 		cmocka_unit_test(test_hostile),	  cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_device),	  cmocka_unit_test(test_long),
-		cmocka_unit_test(test_records),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

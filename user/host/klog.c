@@ -7,7 +7,6 @@
  */
 #include <ctype.h>
 
-#include "host/fs.h"
 #include "host/klog.h"
 
 #define REST_MAX 768 /* of a line, after its writer */

@@ -39,18 +39,4 @@ struct ft_klog_fact {
  */
 int ft_klog_parse(const char *line, size_t len, struct ft_klog_fact *out);
 
-/* Whether two lines say the same, whenever they did. */
-bool ft_klog_same(const struct ft_klog_fact *a, const struct ft_klog_fact *b);
-
-/* The kernel's short names of the bits of an AER status, added to a list of texts. */
-void ft_klog_aer_names(struct ft_rec *rec, struct ft_str *field, uint8_t aer_class,
-		       uint32_t status);
-
-/*
- * The record of a fact with part FT_KLOG_WHOLE. `below`: the device below the port of a slot, ""
- * unknown.
- */
-void ft_klog_rec(const struct ft_klog_fact *f, uint64_t ts_ns, bool before, const char *below,
-		 struct ft_rec *rec);
-
 #endif

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 
-#include "host/klog.h"
+#include "source/klog.h"
 #include "source/source.h"
 
 #define LINES_MAX  1000000 /* at the start: more than any log has, unless it grows all the while */
@@ -173,7 +173,7 @@ static void send_one(struct ft_klog_src *s, const struct ft_klog_fact *f)
 	const struct dev *d = dev_find(s, f->bdf);
 	struct ft_rec rec;
 
-	ft_klog_rec(f, line_ns(f->usec), !s->following, d ? d->below : "", &rec);
+	klog_rec(f, line_ns(f->usec), !s->following, d ? d->below : "", &rec);
 	ft_emit(&s->emit, &rec);
 }
 
@@ -182,8 +182,8 @@ static void send_held(struct ft_klog_src *s, const struct held *h)
 	const struct dev *d = dev_find(s, h->fact.bdf);
 	struct ft_rec rec;
 
-	ft_klog_rec(&h->fact, s->following ? ft_mono_ns() : line_ns(h->last_usec), !s->following,
-		    d ? d->below : "", &rec);
+	klog_rec(&h->fact, s->following ? ft_mono_ns() : line_ns(h->last_usec), !s->following,
+		 d ? d->below : "", &rec);
 	rec.h.count = h->n;
 	rec.h.first_ns = line_ns(h->first_usec);
 	rec.h.last_ns = line_ns(h->last_usec);
@@ -214,7 +214,7 @@ static void hold(struct ft_klog_src *s, const struct ft_klog_fact *f)
 {
 	struct held *h = s->held;
 
-	while (h < s->held + s->nheld && !ft_klog_same(&h->fact, f))
+	while (h < s->held + s->nheld && !klog_same(&h->fact, f))
 		h++;
 	if (h == s->held + HELD_MAX) {
 		s->dropped[kind_index(f->kind)]++;
@@ -247,25 +247,42 @@ static void take(struct ft_klog_src *s, struct dev *d, const struct ft_klog_fact
 }
 
 /* --- lines --- */
-/* Whether the event of this line comes from the kernel itself: then the line is its second account. */
-static bool told_otherwise(struct ft_klog_src *s, const struct ft_klog_fact *f)
-{
-	const char *kind = ft_kind(f->kind)->name, *object = "pcie";
-	const struct ft_probe *p;
-	size_t n;
+/*
+ * Programs whose events have such lines for their second account. `what` is the value of the fact,
+ * ANY for all.
+ */
+#define ANY 255
+static const struct {
+	uint16_t kind;
+	uint8_t what;
+	const char *object, *programs; /* the beginning of their names */
+} otherwise[] = {
+	{ FT_KIND_pcie_aer, ANY, "pcie", "aer_" },
+	{ FT_KIND_pcie_hotplug, ANY, "pcie", "hp_" },
+	{ FT_KIND_pcie_recovery, 0, "pcie", "dpc_" },
+	{ FT_KIND_pcie_recovery, 2, "pcie", "recovered" },
+	{ FT_KIND_pcie_recovery, 3, "pcie", "recovered" },
+	{ FT_KIND_dev_log, FT_KLOG_LINK_DOWN, "", "rtnetlink" },
+};
 
-	if (!s->bpf || !s->following)
-		return false;
-	if (f->kind == FT_KIND_dev_log) {
-		if (f->what != FT_KLOG_LINK_DOWN)
-			return false;
-		kind = "net.link";
-		object = "";
-	}
-	p = ft_bpf_probes(s->bpf, &n);
+static bool is_on(struct ft_bpf *bpf, const char *object, const char *programs)
+{
+	size_t n;
+	const struct ft_probe *p = ft_bpf_probes(bpf, &n);
+
 	for (size_t i = 0; i < n; i++)
 		if (p[i].state == FT_PROBE_ON && !strcmp(p[i].object, object) &&
-		    !strcmp(p[i].what, kind))
+		    !strncmp(p[i].program, programs, strlen(programs)))
+			return true;
+	return false;
+}
+
+static bool told_otherwise(struct ft_klog_src *s, const struct ft_klog_fact *f)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(otherwise) && s->bpf && s->following; i++)
+		if (otherwise[i].kind == f->kind &&
+		    (otherwise[i].what == ANY || otherwise[i].what == f->what) &&
+		    is_on(s->bpf, otherwise[i].object, otherwise[i].programs))
 			return true;
 	return false;
 }

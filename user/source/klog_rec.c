@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /* Records of what lines of the kernel log say. */
-#include "host/klog.h"
+#include "source/klog.h"
 
 /* aer.c, aer_correctable_error_string and aer_uncorrectable_error_string, 5.10 to 7.3. */
 static const char *const correctable[32] = {
@@ -20,7 +20,7 @@ static const char *const uncorrectable[32] = {
 	[25] = "TLPBlockedErr", [26] = "PoisonTLPBlocked",
 };
 
-void ft_klog_aer_names(struct ft_rec *rec, struct ft_str *field, uint8_t aer_class, uint32_t status)
+static void aer_names(struct ft_rec *rec, struct ft_str *field, uint8_t aer_class, uint32_t status)
 {
 	const char *const *names = aer_class == 2 ? correctable : uncorrectable;
 	char unknown[16];
@@ -34,7 +34,7 @@ void ft_klog_aer_names(struct ft_rec *rec, struct ft_str *field, uint8_t aer_cla
 	}
 }
 
-bool ft_klog_same(const struct ft_klog_fact *a, const struct ft_klog_fact *b)
+bool klog_same(const struct ft_klog_fact *a, const struct ft_klog_fact *b)
 {
 	return a->kind == b->kind && a->what == b->what && a->status == b->status &&
 	       a->xid == b->xid && a->pid == b->pid && !strcmp(a->bdf, b->bdf) &&
@@ -52,7 +52,7 @@ static void rec_aer(const struct ft_klog_fact *f, uint64_t ts_ns, bool before, s
 	ft_strcpy(e->device, f->bdf, sizeof(e->device));
 	if (f->text[0])
 		ft_rec_strs_add(rec, &e->errors, f->text);
-	ft_klog_aer_names(rec, &e->errors, f->what, f->status);
+	aer_names(rec, &e->errors, f->what, f->status);
 }
 
 static void rec_xid(const struct ft_klog_fact *f, uint64_t ts_ns, bool before, struct ft_rec *rec)
@@ -100,8 +100,8 @@ static void rec_slot(const struct ft_klog_fact *f, uint64_t ts_ns, bool before, 
 	ft_rec_str(rec, &e->slot, f->slot);
 }
 
-void ft_klog_rec(const struct ft_klog_fact *f, uint64_t ts_ns, bool before, const char *below,
-		 struct ft_rec *rec)
+void klog_rec(const struct ft_klog_fact *f, uint64_t ts_ns, bool before, const char *below,
+	      struct ft_rec *rec)
 {
 	if (f->kind == FT_KIND_pcie_aer)
 		rec_aer(f, ts_ns, before, rec);
