@@ -54,6 +54,15 @@ static const struct {
 	  FT_KIND_dev_log, 1, 0, "0000:0d:00.0", NONE, NONE, NONE, NULL },
 	{ "3,1,2,-;mlx5_core 0000:0d:00.0: print_health_info:435:(pid 0): assert_var[0] 0x0521945b\n",
 	  0, 0, 0, "", 0, 0, 0, NULL },
+	{ "3,1,2,-;mlx5_core 0000:0d:00.0: print_health_info:450:(pid 0): synd 0x1: firmware internal "
+	  "error\n",
+	  FT_KIND_dev_log, 1, 0, "0000:0d:00.0", NONE, NONE, NONE, NULL },
+	{ "3,1,2,-;mlx5_core 0000:0d:00.0: print_health_info:451:(pid 0): ext_synd 0x8d19\n", 0, 0,
+	  0, "", 0, 0, 0, NULL },
+	{ "3,1,2,-;mlx5_core 0000:0d:00.0: poll_health:770:(pid 0): Fatal error 3 detected\n",
+	  FT_KIND_dev_log, 1, 0, "0000:0d:00.0", NONE, NONE, NONE, NULL },
+	{ "3,1,2,-;mlx5_core 0000:0d:00.0: x:7:(pid 9): Fatal error during resize\n", 0, 0, 0, "",
+	  0, 0, 0, NULL },
 	{ "4,1,2,-;mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 268269): Detected insufficient "
 	  "power on the PCIe slot (27W).\n",
 	  FT_KIND_dev_log, 2, 0, "0000:5c:00.0", NONE, NONE, NONE, NULL },
@@ -140,6 +149,25 @@ static const struct {
 	  FT_KIND_pcie_hotplug, 3, 0, "0000:40:01.0", NONE, NONE, NONE, NULL },
 	{ "6,1,2,-;pcieport 0000:40:01.0: pciehp: Slot(5): Link Down/Up ignored (recovered by DPC)\n",
 	  0, 0, 0, "", 0, 0, 0, NULL },
+	/* 7.3, as a guest printed it */
+	{ "6,1,2,-;pcieport 0000:00:03.0: AER: Multiple Uncorrectable (Non-Fatal) Error message "
+	  "received from 0000:01:00.0" PCI("0000:00:03.0"),
+	  FT_KIND_pcie_aer, NONFATAL, FT_KLOG_AER_CLASS, "0000:01:00.0", NONE, NONE, NONE, NULL },
+	{ "4,1,2,-;virtio-pci 0000:01:00.0: PCIe Bus Error: severity=Correctable" PCI(
+		  "0000:01:00.0"),
+	  FT_KIND_pcie_aer, CORRECTABLE, FT_KLOG_AER_CLASS, "0000:01:00.0", NONE, NONE, NONE,
+	  NULL },
+	{ "3,1,2,-;virtio-pci 0000:01:00.0: AER: PCIe Bus Error: severity=Uncorrectable (Fatal) "
+	  "(Inaccessible)" PCI("0000:01:00.0"),
+	  FT_KIND_pcie_aer, FATAL, FT_KLOG_WHOLE, "0000:01:00.0", NONE, NONE, NONE,
+	  "Inaccessible" },
+	{ "6,1,2,-;virtio-pci 0000:01:00.0: AER: can't recover (state transition 1 -> 3 invalid)\n",
+	  FT_KIND_pcie_recovery, 3, 0, "0000:01:00.0", NONE, NONE, NONE, NULL },
+	{ "6,1,2,-;pcieport 0000:40:01.0: pciehp: Slot(5): Link Down/Up ignored\n", 0, 0, 0, "", 0,
+	  0, 0, NULL },
+	/* firmware first */
+	{ "3,1,2,-;nvidia 0000:01:00.0: AER: aer_status: 0x00000041, aer_mask: 0x00002001\n",
+	  FT_KIND_pcie_aer, NO_CLASS, FT_KLOG_WHOLE, "0000:01:00.0", 0x40, NONE, NONE, NULL },
 	/* kernels with CONFIG_PRINTK_CALLER, and continuation lines */
 	{ "3,1,2,c,caller=T99;NVRM: Xid (PCI:0000:41:00): 13, Graphics\n", FT_KIND_gpu_xid, 0, 0,
 	  "0000:41:00.0", NONE, 13, NONE, NULL },

@@ -45,7 +45,8 @@ static int setup(void **state)
 
 	if (machine_new(state))
 		return -1;
-	machine_hgx();
+	put_pair(0);
+	put_pair(1);
 	/* a disk in its slot, and an empty slot */
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		put_pci(&others[i]);

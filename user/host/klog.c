@@ -89,6 +89,12 @@ static bool read_log(const struct line *l, const char *at, struct ft_klog_fact *
 	return f->bdf[0];
 }
 
+/* "Fatal error 5 detected" [mlx5, check_fatal_sensors()] */
+static bool read_numbered(const struct line *l, const char *at, struct ft_klog_fact *f)
+{
+	return isdigit((unsigned char)*at) && read_log(l, at, f);
+}
+
 /*
  * "Xid (PCI:0000:41:00): 79, pid=1234, name=python, GPU has fallen off the bus."; also without
  * "PCI:", without a process, with pid='<unknown>', with the MIG instance "PCI:0000:01:00 GPU-I:05"
@@ -155,9 +161,10 @@ static uint8_t aer_class(const char *s)
 }
 
 /*
- * "PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)"; severities are spelled
- * Corrected, Uncorrected (Non-Fatal), Uncorrected (Fatal) up to 6.6, Correctable and Uncorrectable
- * (..) from 6.7. An error that cannot be read (its link is down) has type=Inaccessible and no more.
+ * "PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)", in 7.3 without what
+ * follows the severity. Severities: Corrected, Uncorrected (Non-Fatal), Uncorrected (Fatal) in 5.10
+ * and 6.1, Correctable and Uncorrectable (..) in 6.12 and 7.3. Of an error that cannot be read, for
+ * its link is down, there is no more: "type=Inaccessible", in 7.3 "(Fatal) (Inaccessible)".
  */
 static bool read_severity(const struct line *l, const char *at, struct ft_klog_fact *f)
 {
@@ -165,7 +172,7 @@ static bool read_severity(const struct line *l, const char *at, struct ft_klog_f
 	f->kind = FT_KIND_pcie_aer;
 	f->what = aer_class(at);
 	f->part = FT_KLOG_AER_CLASS;
-	if (strstr(at, "type=Inaccessible")) {
+	if (strstr(at, "Inaccessible")) {
 		f->part = FT_KLOG_WHOLE;
 		ft_strcpy(f->text, "Inaccessible", sizeof(f->text));
 	}
@@ -187,10 +194,25 @@ static bool read_status(const struct line *l, const char *at, struct ft_klog_fac
 	return f->bdf[0];
 }
 
+/* Firmware first: "AER: aer_status: 0x00000001, aer_mask: 0x00002000"; its class is not told. */
+static bool read_cper(const struct line *l, const char *at, struct ft_klog_fact *f)
+{
+	static const char then[] = ", aer_mask: 0x";
+	const char *s = hex(at, 8, &f->status);
+	uint32_t mask;
+
+	(void)l;
+	if (!s || !starts(s, then) || !hex(s + strlen(then), 8, &mask))
+		return false;
+	f->kind = FT_KIND_pcie_aer;
+	f->status &= ~mask;
+	return f->bdf[0];
+}
+
 /*
- * The port's own line names the device that sent the message: "AER: Corrected error received:
- * 0000:01:00.0" up to 6.6, "AER: Multiple Correctable error message received from 0000:01:00.0"
- * from 6.7. From 6.16 on it ends with " (no details found" where no status line comes.
+ * The port's own line names the device that sent the message: "AER: Multiple Corrected error message
+ * received from 0000:01:00.0", "Error" in 7.3, "AER: Corrected error received: 0000:01:00.0" before.
+ * From 6.16 on it ends with " (no details found)" where no status line comes.
  */
 static bool read_source(const struct line *l, const char *at, struct ft_klog_fact *f)
 {
@@ -204,7 +226,7 @@ static bool read_source(const struct line *l, const char *at, struct ft_klog_fac
 	return true;
 }
 
-/* No status line comes: "found no error details for 0000:01:00.0" (6.7 to 6.15). */
+/* No status line comes: "found no error details for 0000:01:00.0", 5.10 to 6.12. */
 static bool read_no_details(const struct line *l, const char *at, struct ft_klog_fact *f)
 {
 	(void)l;
@@ -212,7 +234,7 @@ static bool read_no_details(const struct line *l, const char *at, struct ft_klog
 	return address(at, f->bdf);
 }
 
-/* The same up to 6.6: "can't find device of ID0100", bus and function. */
+/* The same in kernels without that fix of 6.8: "can't find device of ID0100", bus and function. */
 static bool read_no_device(const struct line *l, const char *at, struct ft_klog_fact *f)
 {
 	uint32_t id;
@@ -233,7 +255,7 @@ static bool read_recovery(const struct line *l, const char *at, struct ft_klog_f
 	return f->bdf[0];
 }
 
-/* "DPC: containment event, status:0x1f01 source:0x0000", from 6.16 "status:0x1f01: unmasked ..." */
+/* "DPC: containment event, status:0x1f01 source:0x0000", in 6.12 and later "status:0x1f01: ..." */
 static bool read_dpc(const struct line *l, const char *at, struct ft_klog_fact *f)
 {
 	return hex(at, 8, &f->status) && read_recovery(l, at, f);
@@ -263,33 +285,39 @@ static bool read_slot(const struct line *l, const char *at, struct ft_klog_fact 
 /* values of log_what */
 enum { FALLEN, HEALTH, POWER, BANDWIDTH, LINK_DOWN = FT_KLOG_LINK_DOWN, OTHER };
 
-/* The first row that fits is taken. */
+/* The first row that fits is taken. Spellings: of the binaries of 5.10, 6.1, 6.12 and 7.3. */
 static const struct pattern patterns[] = {
 	{ "NVRM", "Xid (", read_xid, 0 },
 	{ "NVRM", "fallen off the bus", read_gpu, FALLEN },
 	{ "NVRM", "RmInitAdapter failed", read_gpu, OTHER },
 	{ "nvidia-nvswitch", "SXid (PCI:", read_sxid, OTHER },
-	/* mlx5, health.c and events.c: 5.10 begins a report with assert_var, later ones say so */
+	/* mlx5: 5.10 has no "Health issue", but the syndrome as all others */
 	{ "mlx5_core", "device's health compromised", read_log, HEALTH },
 	{ "mlx5_core", "Health issue observed", read_log, HEALTH },
-	{ "mlx5_core", "synd 0x", read_log, HEALTH },
-	{ "mlx5_core", "Fatal error ", read_log, HEALTH },
+	{ "mlx5_core", " synd 0x", read_log, HEALTH },
+	{ "mlx5_core", "Fatal error ", read_numbered, HEALTH },
 	{ "mlx5_core", "handling bad device here", read_log, HEALTH },
-	{ "mlx5_core", "FW is unable to respond", read_log, HEALTH },
 	{ "mlx5_core", "PCI slot is unavailable", read_log, FALLEN },
 	{ "mlx5_core", "insufficient power on the PCIe slot", read_log, POWER },
 	{ "mlx5_core", "Port module event[error]", read_log, OTHER },
 	{ "mlx5_core", "Cable unplugged", read_log, LINK_DOWN },
 	{ "mlx5_core", "Link down", read_log, LINK_DOWN },
-	{ "bnxt_en", "NIC Link is Down", read_log, LINK_DOWN },
 	{ "bnxt_en", "Firmware not responding", read_log, HEALTH },
+	{ "bnxt_en", "Detected firmware fatal condition", read_log, HEALTH },
+	{ "bnxt_en", "reset event, data1: ", read_log, HEALTH },
+	{ "bnxt_en", "Firmware reset aborted", read_log, HEALTH },
+	{ "bnxt_en", "NIC Link is Down", read_log, LINK_DOWN },
+	{ "ice", "Critical FW error", read_log, HEALTH },
+	{ "ice", "device is unrecoverable", read_log, HEALTH },
 	{ "ice", "NIC Link is Down", read_log, LINK_DOWN },
+	{ "i40e", "NIC Link is Down", read_log, LINK_DOWN },
 	{ "pcieport", "pciehp: Slot(", read_slot, 0 },
 	/* the PCI core, in the name of any driver */
 	{ NULL, " Bus Error: severity=", read_severity, FT_NONE_U8 },
 	{ NULL, "error status/mask=", read_status, FT_NONE_U8 },
 	{ NULL, "error received: ", read_source, FT_NONE_U8 },
-	{ NULL, "error message received from ", read_source, FT_NONE_U8 },
+	{ NULL, "rror message received from ", read_source, FT_NONE_U8 },
+	{ NULL, "AER: aer_status: 0x", read_cper, FT_NONE_U8 },
 	{ NULL, "found no error details for ", read_no_details, FT_NONE_U8 },
 	{ NULL, "can't find device of ID", read_no_device, FT_NONE_U8 },
 	{ NULL, "AER: device recovery successful", read_recovery, 2 },
@@ -299,7 +327,7 @@ static const struct pattern patterns[] = {
 	{ NULL, "available PCIe bandwidth, limited by", read_log, BANDWIDTH },
 	/* 6.5+, pcie_failed_link_retrain(): the link is held at 2.5 GT/s */
 	{ NULL, "retraining non-functional downstream link", read_log, OTHER },
-	/* up to 5.18, and later */
+	/* 5.10, and later */
 	{ NULL, "(config space inaccessible)", read_log, FALLEN },
 	{ NULL, ", device inaccessible", read_log, FALLEN },
 };

@@ -1,0 +1,142 @@
+#!/bin/bash
+# SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+# The kernel log, on this kernel's own lines: AER errors from before the attach become records with
+# the log's times, later ones are told once, whoever tells them, and nobody else's lines are believed.
+# shellcheck source-path=SCRIPTDIR source=../e2e/lib.sh
+. "$(dirname "$0")/../e2e/lib.sh"
+
+[[ -n ${FT_VM_KERNEL-} ]] || skip_all "runs in a guest: tests/vm/kernel KERNEL"
+need jq python3
+need_built "$FABRICTRACE"
+
+# A NIC behind a port: what the devices of interest are.
+find_devices()
+{
+	local dir up
+
+	for dir in /sys/bus/pci/devices/*; do
+		up=$(basename "$(dirname "$(realpath "$dir")")")
+		if [[ $(<"$dir/class") == 0x02000* && -e /sys/bus/pci/devices/$up ]]; then
+			NIC=${dir##*/} PORT=$up
+			return 0
+		fi
+	done
+	return 1
+}
+
+# inject BDF UNCORRECTABLE CORRECTABLE: through the kernel's own AER service. Waits for its lines.
+inject()
+{
+	local lines
+
+	lines=$(dmesg -k | grep -c "$1: .*$LAST_LINE" || :)
+	python3 - "$@" <<-'END'
+		import struct, sys
+		domain, bus, device = sys.argv[1].split(":")
+		device, function = device.split(".")
+		data = struct.pack("<BBBxIIIIIII", int(bus, 16), int(device, 16), int(function),
+			int(sys.argv[2], 0), int(sys.argv[3], 0), 0x40000001, 0xf, 0xfe000000, 4,
+			int(domain, 16))
+		open("/dev/aer_inject", "wb", buffering=0).write(data)
+	END
+	wait_until 10 log_grew "$1" "$lines"
+}
+
+readonly LAST_LINE='\(error status/mask=\|Inaccessible\)'
+log_grew()
+{
+	[[ $(dmesg -k | grep -c "$1: .*$LAST_LINE") -gt $2 ]]
+}
+
+# Of the records of a run: "device class errors" in order.
+aer_of()
+{
+	trace_jq "$1" ".[] | select(.kind == \"pcie.aer\" and (.data.before == $2)) |
+		[.data.device, .data.aer_class, (.data.errors | join(\"+\"))] | join(\" \")"
+}
+
+# Nanoseconds from one record to the next one, and from one status line to the next.
+gaps_told()
+{
+	trace_jq "$1" '[.[] | select(.kind == "pcie.aer" and .data.before) | .ts_ns[-15:] |
+		tonumber] | [.[1:], .[:-1]] | transpose | .[] | .[0] - .[1]'
+}
+
+gaps_logged()
+{
+	{ dd if=/dev/kmsg bs=8192 iflag=nonblock 2>/dev/null || :; } | grep -a "^[0-7],.*error status/mask=" |
+		awk -F'[,;]' 'NR > 1 { printf "%d\n", ($3 - last) * 1000 } { last = $3 }'
+}
+
+check_before()
+{
+	inject "$NIC" 0 0x1
+	inject "$NIC" 0 0x1041
+	inject "$PORT" 0 0x80
+	inject "$NIC" 0x1000 0
+	wait_until 10 recovery_logged
+	trace_start first
+	ok "the kernel log is read" trace_has first \
+		'.kind == "probe" and .data.program == "kmsg" and .data.state == "attached"'
+	is "$(aer_of first true)" "$NIC correctable RxErr
+$NIC correctable RxErr+BadTLP+Timeout
+$PORT correctable BadDLLP
+$NIC nonfatal TLP" "errors of before the attach, named right, each once"
+	is "$(gaps_told first)" "$(gaps_logged)" "their times are the log's"
+	is "$(gaps_told first | wc -l)" 3 "and told of each"
+	is "$(trace_jq first 'map(select(.kind == "pcie.aer" and .data.before) | .before_attach) |
+		unique | tojson')" '[true]' "they are marked"
+	is "$(trace_jq first '.[] | select(.kind == "pcie.recovery" and .data.before) |
+		[.data.device, .data.result] | join(" ")')" "$NIC recovery failed
+$PORT recovery failed" "and the recovery that failed"
+}
+
+recovery_logged()
+{
+	dmesg -k | grep -q "AER: device recovery failed"
+}
+
+# Told by the log or by the kernel side, but by one of them.
+check_after()
+{
+	inject "$NIC" 0 0x40
+	inject "$PORT" 0 0x100
+	ok "errors of after the attach arrive" wait_until 5 trace_has first \
+		'.kind == "pcie.aer" and .data.errors == ["Rollover"]'
+	forge
+	trace_stop first
+	is "$(aer_of first false)" "$NIC correctable BadTLP
+$PORT correctable Rollover" "once each"
+	is "$(trace_jq first 'map(select(.kind == "gpu.xid" or (.data.text // "" |
+		test("forged")))) | length')" 0 "a line of user space is not believed"
+}
+
+forge()
+{
+	echo "<3>NVRM: Xid (PCI:$NIC): 79, pid=1, forged" >/dev/kmsg
+	echo "<3>virtio-pci $NIC: 1 Gb/s available PCIe bandwidth, limited by forged" >/dev/kmsg
+	echo "<4>virtio-pci $NIC:   device [1af4:1041] error status/mask=00000001/00000000" \
+		>/dev/kmsg
+	dmesg | grep -q "limited by forged"
+}
+
+# An error that cannot be read any more has no status: it must not look like none.
+check_fatal()
+{
+	inject "$NIC" 0x20 0
+	trace_start second
+	trace_stop second
+	is "$(aer_of second true | tail -n 1)" "$NIC fatal Inaccessible" "a fatal error is inaccessible"
+	is "$(trace_jq second '[.[] | select(.kind == "pcie.aer" and .data.before)] | last |
+		.data.status')" null "its status is unknown"
+	is "$(count_of second '.kind == "pcie.aer" and .data.before')" \
+		"$(dmesg -k | grep -c "$LAST_LINE")" "as many errors as the log has"
+}
+
+find_devices || skip_all "no NIC behind a port"
+modprobe aer_inject || skip_all "this kernel has no aer_inject"
+check_before
+check_after
+check_fatal
+
+done_testing
