@@ -10,7 +10,7 @@ work=$build/fuzz
 
 rm -rf "$work" && mkdir -p "$work"
 tests/fuzz/seeds "$work/seeds" || exit 1
-for fuzzer in "$build"/tests/fuzz/fuzz_{parse,record}; do
+for fuzzer in "$build"/tests/fuzz/fuzz_{klog,parse,record}; do
 	name=${fuzzer##*/fuzz_}
 	n=$((n + 1))
 	mkdir -p "$work/corpus-$name"

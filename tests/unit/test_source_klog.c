@@ -409,6 +409,9 @@ static void test_records(void **state)
 	assert_json(&f, true, "", "\"xid\":79,\"of_pid\":null");
 	f = (struct ft_klog_fact){ .kind = FT_KIND_dev_log, .what = 2, .driver = "mlx5_core" };
 	assert_json(&f, true, "", "\"what\":\"insufficient power\"");
+	/* the kernel escapes them itself; nobody relies on that */
+	ft_strcpy(f.text, "\x1b[2J\r\n\xff", sizeof(f.text));
+	assert_json(&f, true, "", "\"text\":\"\\u001b[2J\\u000d\\u000a\\ufffd\"");
 }
 
 int main(void)
