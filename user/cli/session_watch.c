@@ -220,6 +220,8 @@ static void leave_out_self(struct session *s, struct ft_pidset *set)
 	struct ft_proc_stat st = { .pid = getpid() };
 
 	ft_pidset_del(set, st.pid);
+	if (s->gpus)
+		ft_pidset_del(set, ft_gpu_src_pid(s->gpus));
 	if (!s->opts->npids || ft_proc_stat_read("", st.pid, &st))
 		return;
 	while (!ft_proc_stat_read("", st.ppid, &st) && !is_asked_for(s, st.pid))

@@ -1,113 +1,17 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
-/*
- * NVML belongs to the driver and is on no machine without one: it is opened at run time, and what
- * is used of its interface is declared here.
- */
-#include <dlfcn.h>
+/* Which processes run on which GPU: asked once, in a worker. */
 #include <pthread.h>
 
 #include "host/nvml.h"
+#include "host/nvml_lib.h"
 #include "host/pci.h"
 #include "host/proc.h"
 
-#define LIBRARY	      "libnvidia-ml.so.1"
-#define VENDOR_NVIDIA 0x10de
-#define GPUS_MAX      256
-#define PIDS_MAX      65536
-#define TRIES	      8 /* processes come while we ask */
-
-/* --- the interface, unchanged since release 470 (_v2) and 510 (_v3) --- */
-enum {
-	NVML_SUCCESS = 0,
-	NVML_ERROR_NOT_SUPPORTED = 3,
-	NVML_ERROR_NO_PERMISSION = 4,
-	NVML_ERROR_INSUFFICIENT_SIZE = 7,
-	NVML_ERROR_DRIVER_NOT_LOADED = 9,
-	NVML_ERROR_TIMEOUT = 10,
-	NVML_ERROR_LIBRARY_NOT_FOUND = 12,
-	NVML_ERROR_FUNCTION_NOT_FOUND = 13,
-	NVML_ERROR_GPU_IS_LOST = 15,
-	NVML_ERROR_RESET_REQUIRED = 16,
-	NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18,
-};
-
-typedef struct nvml_device *nvml_device_t;
-
-struct nvml_pci_info {
-	char bus_id_legacy[16];
-	unsigned int domain, bus, device, pci_device_id, pci_subsystem_id;
-	char bus_id[32];
-};
-_Static_assert(sizeof(struct nvml_pci_info) == 68, "nvmlPciInfo_t");
-
-/* _v2 and _v3 give the same. */
-struct nvml_process_info {
-	unsigned int pid;
-	unsigned long long used_gpu_memory;
-	unsigned int gpu_instance_id, compute_instance_id;
-};
-_Static_assert(sizeof(struct nvml_process_info) == 24, "nvmlProcessInfo_t");
+#define PIDS_MAX 65536
+#define TRIES	 8 /* processes come while we ask */
 
 /* Some releases of 535 wrote this much for each process: the room that the library gets. */
 #define PROCESS_ROOM 32
-
-struct nvml_lib {
-	int (*init)(void);
-	int (*shutdown)(void);
-	int (*count)(unsigned int *n);
-	int (*handle)(unsigned int nr, nvml_device_t *dev);
-	int (*pci_info)(nvml_device_t dev, struct nvml_pci_info *info);
-	int (*processes)(nvml_device_t dev, unsigned int *n, struct nvml_process_info *v);
-	/* NULL where it lacks them */
-	int (*uuid)(nvml_device_t dev, char *text, unsigned int size);
-	int (*minor)(nvml_device_t dev, unsigned int *minor);
-};
-
-#define ROW(member, required, ...)                                                                 \
-	{                                                                                          \
-		offsetof(struct nvml_lib, member), required,                                       \
-		{                                                                                  \
-			__VA_ARGS__                                                                \
-		}                                                                                  \
-	}
-static const struct {
-	size_t off;
-	bool required;
-	const char *names[2]; /* the first that is there */
-} functions[] = {
-	ROW(init, true, "nvmlInit_v2"),
-	ROW(shutdown, true, "nvmlShutdown"),
-	ROW(count, true, "nvmlDeviceGetCount_v2"),
-	ROW(handle, true, "nvmlDeviceGetHandleByIndex_v2"),
-	ROW(pci_info, true, "nvmlDeviceGetPciInfo_v3"),
-	ROW(processes, true, "nvmlDeviceGetComputeRunningProcesses_v3",
-	    "nvmlDeviceGetComputeRunningProcesses_v2"),
-	ROW(uuid, false, "nvmlDeviceGetUUID"),
-	ROW(minor, false, "nvmlDeviceGetMinorNumber"),
-};
-
-static int error_of(int status)
-{
-	static const struct {
-		int status, error;
-	} rows[] = {
-		{ NVML_SUCCESS, 0 },
-		{ NVML_ERROR_NOT_SUPPORTED, -EOPNOTSUPP },
-		{ NVML_ERROR_NO_PERMISSION, -EACCES },
-		{ NVML_ERROR_DRIVER_NOT_LOADED, -ENODEV },
-		{ NVML_ERROR_TIMEOUT, -ETIMEDOUT },
-		{ NVML_ERROR_LIBRARY_NOT_FOUND, -ENOENT },
-		{ NVML_ERROR_FUNCTION_NOT_FOUND, -ENOSYS },
-		{ NVML_ERROR_GPU_IS_LOST, -EHOSTDOWN },
-		{ NVML_ERROR_RESET_REQUIRED, -EHOSTDOWN },
-		{ NVML_ERROR_LIB_RM_VERSION_MISMATCH, -EPROTO },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (rows[i].status == status)
-			return rows[i].error;
-	return -EIO;
-}
 
 /* --- asking, in the worker --- */
 struct reader {
@@ -135,39 +39,6 @@ static void reader_put(void *arg)
 	gpus_free(r->v, r->known);
 	free(r->library);
 	free(r);
-}
-
-static int lib_open(struct reader *r)
-{
-	/* It stays: its thread-local data would outlive it otherwise. */
-	void *so = dlopen(r->library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	int err = so ? 0 : -ENOENT;
-
-	for (size_t i = 0; so && i < ARRAY_SIZE(functions); i++) {
-		void *fn = NULL;
-
-		for (size_t k = 0; !fn && k < ARRAY_SIZE(functions[i].names); k++)
-			if (functions[i].names[k])
-				fn = dlsym(so, functions[i].names[k]);
-		if (!fn && functions[i].required)
-			err = -ENOSYS;
-		memcpy((char *)&r->lib + functions[i].off, &fn, sizeof(fn));
-	}
-	if (so)
-		dlclose(so);
-	return err;
-}
-
-/* "00000000:C1:00.0" -> "0000:c1:00.0" */
-static void bdf_copy(const char *bus_id, char out[16])
-{
-	unsigned int domain, bus, device, function;
-	char text[32];
-
-	ft_fmt(text, "%.31s", bus_id);
-	if (sscanf(text, "%x:%x:%x.%x", &domain, &bus, &device, &function) == 4 &&
-	    domain <= 0xfffff && bus <= 0xff && device <= 0x1f && function <= 7)
-		snprintf(out, 16, "%04x:%02x:%02x.%x", domain, bus, device, function);
 }
 
 static bool runs_on(const struct ft_nvml_gpu *g, uint32_t pid)
@@ -205,7 +76,7 @@ static int read_pids(struct reader *r, nvml_device_t dev, struct ft_nvml_gpu *g)
 		if (status == NVML_SUCCESS)
 			return pids_copy(g, v, MIN(n, room));
 		if (status != NVML_ERROR_INSUFFICIENT_SIZE)
-			return error_of(status);
+			return nvml_error(status);
 		room = MAX((size_t)n, room) * 2;
 	}
 	return -E2BIG;
@@ -221,8 +92,8 @@ static int read_gpu(struct reader *r, unsigned int nr, struct ft_nvml_gpu *g)
 	if (status == NVML_SUCCESS)
 		status = r->lib.pci_info(dev, &pci);
 	if (status != NVML_SUCCESS)
-		return error_of(status);
-	bdf_copy(pci.bus_id, g->bdf);
+		return nvml_error(status);
+	nvml_bdf(pci.bus_id, g->bdf);
 	if (r->lib.minor && r->lib.minor(dev, &minor) == NVML_SUCCESS && minor < GPUS_MAX)
 		g->minor = minor;
 	if (r->lib.uuid && r->lib.uuid(dev, g->uuid, sizeof(g->uuid)) != NVML_SUCCESS)
@@ -233,7 +104,7 @@ static int read_gpu(struct reader *r, unsigned int nr, struct ft_nvml_gpu *g)
 static int read_gpus(struct reader *r)
 {
 	unsigned int n = 0;
-	int err = error_of(r->lib.count(&n));
+	int err = nvml_error(r->lib.count(&n));
 
 	n = MIN(n, (unsigned int)GPUS_MAX);
 	if (err || !n)
@@ -255,9 +126,9 @@ static void *reader_thread(void *arg)
 {
 	struct reader *r = arg;
 
-	r->result = lib_open(r);
+	r->result = nvml_open(r->library, &r->lib);
 	if (!r->result)
-		r->result = error_of(r->lib.init());
+		r->result = nvml_error(r->lib.init());
 	if (!r->result) {
 		r->result = read_gpus(r);
 		r->lib.shutdown();
@@ -280,17 +151,9 @@ static int reader_run(void *arg)
 }
 
 /* --- the caller's side --- */
-static const char *library_named(void)
-{
-	/* not where the program has privileges that its user lacks */
-	const char *name = secure_getenv("FT_NVML");
-
-	return name && *name ? name : NULL;
-}
-
 bool ft_nvml_wanted(const char *root, const struct ft_pci *pci)
 {
-	if (library_named())
+	if (nvml_named())
 		return true;
 	for (size_t i = 0; pci && !root[0] && i < pci->n; i++)
 		if (pci->v[i].role == FT_PCI_GPU && pci->v[i].vendor == VENDOR_NVIDIA)
@@ -338,8 +201,8 @@ static int take(struct reader *r, struct ft_nvml **out)
 
 int ft_nvml_read(const char *library, int timeout_ms, struct ft_nvml **out)
 {
-	const char *named = library ? library : library_named();
-	struct reader *r = reader_new(named ? named : LIBRARY);
+	const char *named = library ? library : nvml_named();
+	struct reader *r = reader_new(named ? named : NVML_LIBRARY);
 	bool late;
 	int err;
 
@@ -377,29 +240,6 @@ size_t ft_nvml_gpus(const struct ft_nvml *nv, uint32_t pid, const struct ft_nvml
 }
 
 /* --- records --- */
-static const char *reason_of(int err)
-{
-	static const struct {
-		int err;
-		const char *text;
-	} rows[] = {
-		{ -ENOENT, "no " LIBRARY ": it comes with the driver" },
-		{ -ENOSYS, "the library lacks functions: it is older than release 470" },
-		{ -ETIMEDOUT, "no answer in time" },
-		{ -EBUSY, "not asked: too many earlier reads are still without an answer" },
-		{ -ENODEV, "its driver is not loaded" },
-		{ -EHOSTDOWN, "the GPU is lost or needs a reset" },
-		{ -EPROTO, "library and driver are of different releases" },
-		{ -EOPNOTSUPP, "this GPU does not tell" },
-		{ -EACCES, "not permitted" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (rows[i].err == err)
-			return rows[i].text;
-	return strerror(-err);
-}
-
 static void emit_missing(const char *what, int err, uint64_t ts_ns, ft_sink_fn sink, void *ctx)
 {
 	struct ft_ev_inv_host *e;
@@ -408,7 +248,7 @@ static void emit_missing(const char *what, int err, uint64_t ts_ns, ft_sink_fn s
 	e = ft_rec_new(&rec, FT_KIND_inv_host, ts_ns);
 	e->error = err;
 	ft_rec_str(&rec, &e->what, what);
-	ft_rec_str(&rec, &e->reason, reason_of(err));
+	ft_rec_str(&rec, &e->reason, ft_nvml_reason(err));
 	sink(ctx, &rec.h);
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* Which processes run on which NVIDIA GPU, by the driver's management library (NVML). */
+/*
+ * What the driver's management library (NVML) tells of NVIDIA GPUs: which processes run on which,
+ * asked once, and (nvml_state.h) their state.
+ */
 #ifndef FT_HOST_NVML_H
 #define FT_HOST_NVML_H
 
@@ -39,6 +42,9 @@ static inline void ft_nvml_freep(struct ft_nvml **nv)
 {
 	ft_nvml_free(*nv);
 }
+
+/* Why NVML or a GPU of its did not answer, in words. */
+const char *ft_nvml_reason(int err);
 
 /* The GPUs that a process runs on, at most max. Returns their number. */
 size_t ft_nvml_gpus(const struct ft_nvml *nv, uint32_t pid, const struct ft_nvml_gpu **out,

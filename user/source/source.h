@@ -180,8 +180,14 @@ void ft_klog_src_free(struct ft_klog_src *s);
 
 /* --- NVML: clock limits and NVLinks of the GPUs. The rows: "nvml_clocks", "nvml_nvlink". --- */
 struct ft_gpu_src;
+/*
+ * Before anything else of the process uses NVML: it forks one that does. The tree must live as long
+ * as the source.
+ */
 int ft_gpu_src_new(struct ft_gpu_src **out, struct ft_bpf *bpf, struct ft_loop *loop,
 		   const struct ft_emit *emit, const struct ft_pci *pci);
 void ft_gpu_src_free(struct ft_gpu_src *s);
+/* The process that asks NVML, 0: there is none. */
+pid_t ft_gpu_src_pid(const struct ft_gpu_src *s);
 
 #endif
