@@ -29,6 +29,23 @@ static size_t find(uint32_t pid)
 	return i;
 }
 
+int ft_gpu_src_new(struct ft_gpu_src **out, struct ft_bpf *bpf, struct ft_loop *loop,
+		   const struct ft_emit *emit, const struct ft_pci *pci)
+{
+	(void)out;
+	(void)bpf;
+	(void)loop;
+	(void)emit;
+	(void)pci;
+	return -ENOSYS;
+}
+
+pid_t ft_gpu_src_pid(const struct ft_gpu_src *s)
+{
+	(void)s;
+	return 0;
+}
+
 bool ft_bpf_proc_has(struct ft_bpf *b, uint32_t pid)
 {
 	(void)b;

@@ -151,14 +151,17 @@ static int reader_run(void *arg)
 }
 
 /* --- the caller's side --- */
+const struct ft_pci_dev *ft_nvml_pci(const struct ft_pci *pci, size_t nr)
+{
+	for (size_t i = 0; pci && i < pci->n; i++)
+		if (pci->v[i].role == FT_PCI_GPU && pci->v[i].vendor == VENDOR_NVIDIA && !nr--)
+			return &pci->v[i];
+	return NULL;
+}
+
 bool ft_nvml_wanted(const char *root, const struct ft_pci *pci)
 {
-	if (nvml_named())
-		return true;
-	for (size_t i = 0; pci && !root[0] && i < pci->n; i++)
-		if (pci->v[i].role == FT_PCI_GPU && pci->v[i].vendor == VENDOR_NVIDIA)
-			return true;
-	return false;
+	return nvml_named() || (!root[0] && ft_nvml_pci(pci, 0));
 }
 
 static struct reader *reader_new(const char *library)

@@ -9,6 +9,7 @@
 #include "event/event.h"
 
 struct ft_pci;
+struct ft_pci_dev;
 
 struct ft_nvml_gpu {
 	char bdf[16];	/* as the kernel writes it, "" unknown */
@@ -23,6 +24,9 @@ struct ft_nvml {
 	size_t n;
 	struct ft_nvml_gpu *v; /* in NVML's order */
 };
+
+/* Number nr of the NVIDIA GPUs on the bus, NULL: there are no more. pci may be NULL. */
+const struct ft_pci_dev *ft_nvml_pci(const struct ft_pci *pci, size_t nr);
 
 /*
  * Whether to ask: an NVIDIA GPU is on the bus of this machine, or the environment variable FT_NVML

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "host/nvml.h"
 #include "host/nvml_asker.h"
 #include "host/pci.h"
 
@@ -54,13 +55,11 @@ static struct nvml_job *job_new(const struct ft_pci *pci, const struct ft_nvml_a
 	j->rest_ms = opts->rest_ms;
 	for (size_t i = 0; i < GPUS_MAX; i++)
 		j->gpus[i].minor = FT_NONE_S32;
-	for (size_t i = 0; pci && i < pci->n && j->ngpus < GPUS_MAX; i++)
-		if (pci->v[i].role == FT_PCI_GPU && pci->v[i].vendor == VENDOR_NVIDIA) {
-			struct nvml_job_gpu *g = &j->gpus[j->ngpus++];
-
-			ft_strcpy(g->bdf, pci->v[i].bdf, sizeof(g->bdf));
-			g->minor = pci->v[i].gpu_index;
-		}
+	for (const struct ft_pci_dev *d; j->ngpus < GPUS_MAX && (d = ft_nvml_pci(pci, j->ngpus));
+	     j->ngpus++) {
+		ft_strcpy(j->gpus[j->ngpus].bdf, d->bdf, sizeof(d->bdf));
+		j->gpus[j->ngpus].minor = d->gpu_index;
+	}
 	return j;
 }
 

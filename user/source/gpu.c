@@ -189,14 +189,16 @@ static void round_begin(struct ft_gpu_src *s)
 		lost(s);
 }
 
-/* Answers come in order: the GPU that holds the rest up is the next one. */
+/* Answers come in order: the GPU that holds the rest up is the next one, or it is NVML itself. */
 static void name_late(struct ft_gpu_src *s)
 {
 	uint64_t ms = (ft_mono_ns() - s->asked_ns) / NSEC_PER_MSEC;
+	const struct ft_pci_dev *d = ft_nvml_pci(s->pci, s->round.n);
+	const char *bdf = d ? d->bdf : s->round.n < s->ngpus ? s->gpus[s->round.n].told.bdf : "";
 	char text[128], of[48] = "NVML";
 
-	if (s->round.n < s->ngpus && s->gpus[s->round.n].told.bdf[0])
-		ft_fmt(of, "GPU %s", s->gpus[s->round.n].told.bdf);
+	if (bdf[0])
+		ft_fmt(of, "%sGPU %s", s->ngpus ? "" : "NVML or ", bdf);
 	ft_fmt(text, "no answer of %s for %.1f s", of, ms / 1000.0);
 	rows_set(s, FT_PROBE_OFF, -ETIMEDOUT, text);
 	s->late = true;
