@@ -115,7 +115,7 @@ static int replay_open(struct replay *r, bool json, int verbose)
 	};
 	int err = ft_attrib_new(&r->attrib);
 
-	o.attrib = r->attrib;
+	o.attrib = d.attrib = r->attrib;
 	if (!err)
 		err = ft_diag_new(&r->diag, &d);
 	if (!err)

@@ -223,12 +223,15 @@ static __attribute__((unused)) bool hits_rank(int rank)
 
 static int diag_setup(void **state)
 {
-	static const struct ft_diag_opts opts = { .clock = &diag_clock, .sink = on_incident };
+	struct ft_diag_opts opts = { .clock = &diag_clock, .sink = on_incident };
 
 	(void)state;
 	now = SEC;
 	memset(&seen, 0, sizeof(seen));
-	return ft_attrib_new(&A) || ft_diag_new(&D, &opts);
+	if (ft_attrib_new(&A))
+		return -1;
+	opts.attrib = A;
+	return ft_diag_new(&D, &opts);
 }
 
 static int diag_teardown(void **state)

@@ -3,7 +3,8 @@
 #include "attrib/internal.h"
 
 static const char *const place_names[] = { "saddr", "daddr",   "sport",	 "dport",
-					   "netns", "ifindex", "ifname", "comm_ptr" };
+					   "netns", "ifindex", "ifname", "comm_ptr",
+					   "port",  "device",  "bdf" };
 _Static_assert(sizeof(struct places) == ARRAY_SIZE(place_names) * sizeof(void *),
 	       "one name per place");
 
@@ -30,6 +31,7 @@ void ft_attrib_free(struct ft_attrib *a)
 		return;
 	proc_free_all(a);
 	netdev_free_all(a);
+	pci_free_all(a);
 	flow_free_all(a);
 	free(a);
 }
@@ -88,6 +90,57 @@ static enum ft_severity link_severity(const struct ft_hdr *ev, const struct ft_a
 	return ((const struct ft_ev_net_link *)ev)->carrier == 0 ? FT_ERROR : FT_WARNING;
 }
 
+static enum ft_severity aer_severity(const struct ft_hdr *ev, const struct ft_attr *out)
+{
+	uint8_t class = ((const struct ft_ev_pcie_aer *)ev)->aer_class;
+
+	(void)out;
+	return class == 0 ? FT_ERROR : class == 1 ? FT_FATAL : FT_WARNING;
+}
+
+/* A link that lost lanes is a fault; a lower speed alone may be an idle GPU. */
+static enum ft_severity pcie_severity(const struct ft_hdr *ev, const struct ft_attr *out)
+{
+	const struct ft_ev_pcie_link *e = (const void *)ev;
+
+	(void)out;
+	if (e->before == 1 || e->to__width == FT_NONE_U32)
+		return FT_WARNING;
+	if (!e->to__width ||
+	    (e->possible__width != FT_NONE_U32 && e->to__width < e->possible__width))
+		return FT_ERROR;
+	return FT_INFO;
+}
+
+static enum ft_severity hotplug_severity(const struct ft_hdr *ev, const struct ft_attr *out)
+{
+	uint8_t event = ((const struct ft_ev_pcie_hotplug *)ev)->event;
+
+	(void)out;
+	return event == 0 || event == 2 || event == 4 ? FT_INFO : FT_WARNING;
+}
+
+static enum ft_severity gone_severity(const struct ft_hdr *ev, const struct ft_attr *out)
+{
+	(void)out;
+	return ((const struct ft_ev_pcie_gone *)ev)->how_seen == 3 ? FT_INFO : FT_ERROR;
+}
+
+static enum ft_severity xid_severity(const struct ft_hdr *ev, const struct ft_attr *out)
+{
+	(void)out;
+	return ft_xid_is_application(((const struct ft_ev_gpu_xid *)ev)->xid) ? FT_WARNING
+									      : FT_ERROR;
+}
+
+static enum ft_severity clocks_severity(const struct ft_hdr *ev, const struct ft_attr *out)
+{
+	uint64_t reasons = ((const struct ft_ev_gpu_clocks *)ev)->reasons;
+
+	(void)out;
+	return reasons != FT_NONE_U64 && reasons & FT_CLOCKS_SLOWDOWN ? FT_WARNING : FT_INFO;
+}
+
 static enum ft_severity incident_severity(const struct ft_hdr *ev, const struct ft_attr *out)
 {
 	(void)out;
@@ -104,9 +157,12 @@ static const struct {
 	uint16_t kind;
 	enum ft_severity (*fn)(const struct ft_hdr *, const struct ft_attr *);
 } severities[] = {
-	{ FT_KIND_proc_exit, exit_severity },  { FT_KIND_nccl_comm, comm_severity },
-	{ FT_KIND_net_link, link_severity },   { FT_KIND_incident, incident_severity },
-	{ FT_KIND_verdict, verdict_severity },
+	{ FT_KIND_proc_exit, exit_severity },	 { FT_KIND_nccl_comm, comm_severity },
+	{ FT_KIND_net_link, link_severity },	 { FT_KIND_incident, incident_severity },
+	{ FT_KIND_verdict, verdict_severity },	 { FT_KIND_pcie_aer, aer_severity },
+	{ FT_KIND_pcie_link, pcie_severity },	 { FT_KIND_pcie_hotplug, hotplug_severity },
+	{ FT_KIND_pcie_gone, gone_severity },	 { FT_KIND_gpu_xid, xid_severity },
+	{ FT_KIND_gpu_clocks, clocks_severity },
 };
 
 /* A rank by its NCCL library only: what a rank starts (a compiler) has it mapped as well. */
@@ -171,14 +227,6 @@ static void proc_fill(struct ft_attrib *a, struct proc *p, const struct ft_hdr *
 		gpus_fill(a, p, p->idents[i].device, whole, out);
 }
 
-static bool uses_nic(const struct proc *p, const struct ft_attr_nic *nic)
-{
-	for (int i = 0; i < p->nown; i++)
-		if (p->own[i].netns == nic->netns && !strcmp(p->own[i].ifname, nic->netdev))
-			return true;
-	return false;
-}
-
 /*
  * An event of an interface that names no process, or only one of several: the ranks whose sockets
  * go through it all have to do with it; where no socket is known, it may be any of the ranks in its
@@ -190,11 +238,11 @@ static void netns_fill(struct ft_attrib *a, uint32_t netns, const struct ft_hdr 
 	bool by_route = false;
 
 	for (struct proc *p = a->procs; p && out->nnics; p = p->hh.next)
-		by_route |= !p->exited && !p->helper && uses_nic(p, &out->nics[0]);
+		by_route |= !p->exited && !p->helper && own_nic_has(p, &out->nics[0]);
 	for (struct proc *p = a->procs; p; p = p->hh.next) {
 		if (p == named || p->exited || p->helper || p->netns != netns)
 			continue;
-		if (by_route && !uses_nic(p, &out->nics[0]))
+		if (by_route && !own_nic_has(p, &out->nics[0]))
 			continue;
 		ranks_fill(a, p, 0, out);
 	}
@@ -232,7 +280,7 @@ static void nics_fill(struct ft_attrib *a, const struct ft_hdr *ev, const struct
 		return;
 	out->how |= !known ? FT_HOW(address) : route ? FT_HOW(route) : FT_HOW(ifname);
 	if (known && route && p)
-		own_nic_learn(p, netns, ifindex, ifname);
+		own_nic_learn(a, p, netns, ifindex, ifname);
 }
 
 /* The process of a packet that the kernel could not name, by its addresses. */
@@ -284,15 +332,24 @@ static void owners_fill(struct ft_attrib *a, const struct ft_hdr *ev, const stru
 		netns_fill(a, netns, ev, p, out);
 }
 
+static void learn(struct ft_attrib *a, const struct ft_hdr *ev)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(learners); i++) {
+		if (learners[i].kind != ev->kind)
+			continue;
+		learners[i].learn(a, ev);
+		/* Connections say nothing of GPUs and NICs; a process's NIC counts by itself. */
+		a->learned += learners[i].learn != flow_learn;
+	}
+}
+
 void ft_attrib_event(struct ft_attrib *a, const struct ft_hdr *ev, struct ft_attr *out)
 {
 	struct proc *p = NULL;
 	struct tuple t;
 	bool have_tuple = tuple_of(a, ev, &t);
 
-	for (size_t i = 0; i < ARRAY_SIZE(learners); i++)
-		if (learners[i].kind == ev->kind)
-			learners[i].learn(a, ev);
+	learn(a, ev);
 	*out = (struct ft_attr){ .how = ev->how, .severity = ft_kind(ev->kind)->severity };
 	if (ev->pid)
 		p = proc_find(a, ev->pid, ev->start_ns);
@@ -303,7 +360,8 @@ void ft_attrib_event(struct ft_attrib *a, const struct ft_hdr *ev, struct ft_att
 	owners_fill(a, ev, have_tuple ? &t : NULL, p, out);
 	if (p && have_tuple)
 		peers_fill(a, &t, p, out);
-	links_fill(a, out);
+	if (!pci_fill(a, ev, out))
+		links_fill(a, out);
 	out->shared |= !!(ev->flags & FT_REC_SHARED);
 	severity_fill(a, ev, p, out);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
-/* NICs, GPUs and PCIe links. */
+/* NICs and GPUs. */
 #include "attrib/internal.h"
 
 static struct netdev *netdev_find(const struct ft_attrib *a, uint32_t netns, uint32_t ifindex)
@@ -130,7 +130,8 @@ void nic_fill_by_addr(struct ft_attrib *a, const struct tuple *t, struct ft_attr
 		nic_fill(a, t->netns, only->key.ifindex, only->nic.netdev, out);
 }
 
-void own_nic_learn(struct proc *p, uint32_t netns, uint32_t ifindex, const char *ifname)
+void own_nic_learn(struct ft_attrib *a, struct proc *p, uint32_t netns, uint32_t ifindex,
+		   const char *ifname)
 {
 	struct own_nic *n = &p->own[p->nown];
 
@@ -144,6 +145,15 @@ void own_nic_learn(struct proc *p, uint32_t netns, uint32_t ifindex, const char 
 	*n = (struct own_nic){ .netns = netns, .ifindex = ifindex };
 	ft_strcpy(n->ifname, ifname, sizeof(n->ifname));
 	p->nown++;
+	a->learned++;
+}
+
+bool own_nic_has(const struct proc *p, const struct ft_attr_nic *nic)
+{
+	for (int i = 0; i < p->nown; i++)
+		if (p->own[i].netns == nic->netns && !strcmp(p->own[i].ifname, nic->netdev))
+			return true;
+	return false;
 }
 
 /* --- GPUs --- */
@@ -180,7 +190,12 @@ static int gpu_by_bdf(const struct ft_attrib *a, const char *bdf)
 	return -1;
 }
 
-static void add_gpu(const struct ft_attrib *a, const char *bdf, struct ft_attr *out)
+bool gpu_known(const struct ft_attrib *a, const char *bdf)
+{
+	return gpu_by_bdf(a, bdf) >= 0;
+}
+
+void add_gpu(const struct ft_attrib *a, const char *bdf, struct ft_attr *out)
 {
 	int known = gpu_by_bdf(a, bdf);
 	struct ft_attr_gpu *g = &out->gpus[out->ngpus];
@@ -341,75 +356,4 @@ void gpus_fill(struct ft_attrib *a, struct proc *p, int device, bool whole, stru
 	out->truncated |= p->gpus_cut;
 	if (p->ngpus > 1)
 		out->shared = true;
-}
-
-/* --- PCIe links --- */
-
-static uint32_t none_is_zero(uint32_t v)
-{
-	return v == FT_NONE_U32 ? 0 : v;
-}
-
-void pci_inventory(struct ft_attrib *a, const struct ft_hdr *ev)
-{
-	const struct ft_ev_inv_pci *e = (const void *)ev;
-	struct ft_attrib_link l = {
-		.now_gen = none_is_zero(e->now__gen),
-		.now_width = none_is_zero(e->now__width),
-		.possible_gen = none_is_zero(e->possible__gen),
-		.possible_width = none_is_zero(e->possible__width),
-		.numa = e->numa == FT_NONE_S32 ? -1 : e->numa,
-	};
-
-	ft_str_copy(ev, e->port, l.port, sizeof(l.port));
-	ft_str_copy(ev, e->device, l.device, sizeof(l.device));
-	ft_str_copy(ev, e->serves, l.serves, sizeof(l.serves));
-	for (size_t i = 0; i < a->nlinks; i++) {
-		if (strcmp(a->links[i].port, l.port) != 0 ||
-		    strcmp(a->links[i].device, l.device) != 0 ||
-		    strcmp(a->links[i].serves, l.serves) != 0)
-			continue;
-		a->links[i] = l;
-		return;
-	}
-	if (a->nlinks < LINKS_MAX)
-		a->links[a->nlinks++] = l;
-	else
-		a->unfit++;
-}
-
-const struct ft_attrib_link *ft_attrib_links(const struct ft_attrib *a, size_t *n)
-{
-	*n = a->nlinks;
-	return a->links;
-}
-
-static void add_link(const char *port, struct ft_attr *out)
-{
-	for (int i = 0; i < out->nlinks; i++)
-		if (!strcmp(out->links[i], port))
-			return;
-	if (out->nlinks < FT_ATTR_MAX)
-		ft_strcpy(out->links[out->nlinks++], port, sizeof(out->links[0]));
-	else
-		out->truncated = true;
-}
-
-static void links_to(const struct ft_attrib *a, const char *bdf, struct ft_attr *out)
-{
-	if (!bdf[0])
-		return;
-	for (size_t i = 0; i < a->nlinks; i++)
-		if (a->links[i].port[0] &&
-		    (!strcmp(a->links[i].device, bdf) || strstr(a->links[i].serves, bdf)))
-			add_link(a->links[i].port, out);
-}
-
-/* The links on the way to the GPUs and NICs in *out, by the name of their upstream port. */
-void links_fill(const struct ft_attrib *a, struct ft_attr *out)
-{
-	for (int i = 0; i < out->ngpus; i++)
-		links_to(a, out->gpus[i].bdf, out);
-	for (int i = 0; i < out->nnics; i++)
-		links_to(a, out->nics[i].bdf, out);
 }

@@ -222,6 +222,7 @@ static void add_rank(const struct proc *p, const struct comm *c, struct ft_attr 
 {
 	struct ft_attr_rank *r = &out->ranks[out->nranks];
 
+	out->ranks_all++;
 	if (out->nranks == FT_ATTR_MAX) {
 		out->truncated = true;
 		return;
@@ -235,6 +236,11 @@ static void add_rank(const struct proc *p, const struct comm *c, struct ft_attr 
 	}
 	r->global_rank = global_rank(p, c, out);
 	out->nranks++;
+}
+
+void ident_fill(const struct proc *p, int ident, struct ft_attr *out)
+{
+	add_rank(p, p->idents[ident].rep, out);
 }
 
 void ranks_fill(struct ft_attrib *a, struct proc *p, uint64_t comm_ptr, struct ft_attr *out)

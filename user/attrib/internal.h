@@ -124,7 +124,23 @@ struct flow {
 
 /* Fields by which any kind of event is placed; NULL where the kind has none. */
 struct places {
-	const struct ft_field *saddr, *daddr, *sport, *dport, *netns, *ifindex, *ifname, *comm_ptr;
+	const struct ft_field *saddr, *daddr, *sport, *dport, *netns, *ifindex, *ifname, *comm_ptr,
+		*port, *device, *bdf;
+};
+
+/* A PCI address, or a bus below a port, and the link that it is an end of. */
+struct pci_end {
+	UT_hash_handle hh;
+	char name[16];
+	size_t link; /* the first row of its link */
+};
+
+/* Who uses a link or device, until something is learned: a storm of errors costs one look. */
+#define PCI_CACHE 16
+struct pci_cached {
+	char key[17];
+	uint64_t at;
+	struct ft_attr attr;
 };
 
 struct ft_attrib {
@@ -137,6 +153,9 @@ struct ft_attrib {
 	int nuses;
 	struct ft_attrib_link links[LINKS_MAX];
 	size_t nlinks;
+	struct pci_end *pci_ends;
+	struct pci_cached pci_cache[PCI_CACHE];
+	uint64_t learned;	     /* processes, ranks or devices changed so often */
 	uint32_t exited[EXITED_MAX]; /* ring of pids */
 	uint64_t nexited;
 	uint64_t unfit;
@@ -160,6 +179,7 @@ void comms_free(struct proc *p);
 void idents_update(struct proc *p);
 /* Adds the process's ranks; comm_ptr 0: of the event no communicator is known. */
 void ranks_fill(struct ft_attrib *a, struct proc *p, uint64_t comm_ptr, struct ft_attr *out);
+void ident_fill(const struct proc *p, int ident, struct ft_attr *out);
 const struct comm *comm_find(const struct proc *p, uint64_t ptr);
 
 /* attrib_dev.c */
@@ -167,7 +187,6 @@ void netdev_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
 void gpu_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
 void gpu_proc_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
 void gpu_uses_take(const struct ft_attrib *a, struct proc *p);
-void pci_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
 void netdev_free_all(struct ft_attrib *a);
 void nic_fill(struct ft_attrib *a, uint32_t netns, uint32_t ifindex, const char *ifname,
 	      struct ft_attr *out);
@@ -176,7 +195,21 @@ void nic_fill_by_addr(struct ft_attrib *a, const struct tuple *t, struct ft_attr
 /* whole: of the process itself, to which all of its GPUs belong. */
 void gpus_fill(struct ft_attrib *a, struct proc *p, int device, bool whole, struct ft_attr *out);
 void links_fill(const struct ft_attrib *a, struct ft_attr *out);
-void own_nic_learn(struct proc *p, uint32_t netns, uint32_t ifindex, const char *ifname);
+void add_link(const char *key, struct ft_attr *out);
+void add_gpu(const struct ft_attrib *a, const char *bdf, struct ft_attr *out);
+bool gpu_known(const struct ft_attrib *a, const char *bdf);
+void own_nic_learn(struct ft_attrib *a, struct proc *p, uint32_t netns, uint32_t ifindex,
+		   const char *ifname);
+bool own_nic_has(const struct proc *p, const struct ft_attr_nic *nic);
+
+/* attrib_pci.c */
+void pci_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
+void pci_free_all(struct ft_attrib *a);
+/*
+ * An event of a PCIe link or of a device: what is concerned, and who uses it. False: the kind is of
+ * neither.
+ */
+bool pci_fill(struct ft_attrib *a, const struct ft_hdr *ev, struct ft_attr *out);
 
 /* attrib_flow.c */
 bool tuple_of(const struct ft_attrib *a, const struct ft_hdr *ev, struct tuple *t);

@@ -229,7 +229,7 @@ static int pipeline_open(struct session *s)
 	};
 	int err = ft_attrib_new(&s->attrib);
 
-	out.attrib = s->attrib;
+	out.attrib = diag.attrib = s->attrib;
 	if (!err)
 		err = ft_diag_new(&s->diag, &diag);
 	if (!err)

@@ -31,6 +31,8 @@ int ft_diag_new(struct ft_diag **out, const struct ft_diag_opts *opts)
 		free(d);
 		return -ENOMEM;
 	}
+	for (unsigned int kind = 0; kind < FT_KIND_MAX; kind++)
+		d->before[kind] = ft_kind(kind) ? ft_field(ft_kind(kind), "before") : NULL;
 	*out = d;
 	return 0;
 }
@@ -95,11 +97,25 @@ void incident_attr(const struct ft_diag *d, const struct finding *f, struct ft_a
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		if (ends[i] && ends[i]->local && ends[i]->nic.netdev[0])
 			attr->nics[attr->nnics++] = ends[i]->nic;
+	if (!f->link)
+		return;
+	memcpy(attr->gpus, f->link->attr.gpus, sizeof(attr->gpus));
+	memcpy(attr->nics, f->link->attr.nics, sizeof(attr->nics));
+	attr->ngpus = f->link->attr.ngpus;
+	attr->nnics = f->link->attr.nnics;
+	attr->shared = f->link->attr.shared;
+	ft_strcpy(attr->links[attr->nlinks++], f->link->key, sizeof(attr->links[0]));
+}
+
+/* Errors that were all corrected cost a repeated packet each. */
+int finding_weight(const struct finding *f)
+{
+	return f->mild ? 45 : rules[f->rule].weight;
 }
 
 enum ft_severity finding_severity(const struct finding *f)
 {
-	return rules[f->rule].weight >= 60 && f->confidence >= 2 ? FT_ERROR : FT_WARNING;
+	return finding_weight(f) >= 60 && f->confidence >= 2 && !f->aside ? FT_ERROR : FT_WARNING;
 }
 
 static void incident_emit(struct ft_diag *d, const struct incident *in)
@@ -133,8 +149,16 @@ static bool covers_same(const struct finding *a, const struct finding *b)
 	return false;
 }
 
+static bool own_cause(enum rule_id rule)
+{
+	return rule == R_SLOWDOWN || rule == R_NVLINK;
+}
+
 static bool is_same(const struct finding *a, const struct finding *b)
 {
+	/* Of one link all is one incident, but what limits clocks and NVLinks has its own causes. */
+	if (a->link && a->link == b->link)
+		return a->rule == b->rule || (!own_cause(a->rule) && !own_cause(b->rule));
 	if (a->rule != b->rule)
 		return false;
 	return !strcmp(a->object, b->object) || (a->rule == R_LOSS && covers_same(a, b));
@@ -190,7 +214,8 @@ void finding_submit(struct ft_diag *d, const struct finding *f)
 			incident_emit(d, in);
 		return;
 	}
-	changed = strcmp(in->f.object, f->object) != 0 || in->f.confidence < f->confidence;
+	changed = strcmp(in->f.object, f->object) != 0 || in->f.confidence < f->confidence ||
+		  in->f.rule != f->rule;
 	if (!in->open && f->last_ns > in->f.last_ns)
 		in->open = changed = true;
 	in->f = *f;
@@ -243,6 +268,7 @@ void diag_judge(struct ft_diag *d, bool final)
 	d->dirty = d->dirty && loss_judge(d, final);
 	deaths_judge(d, final);
 	resets_judge(d, final);
+	pcie_judge(d, final);
 	incidents_settle(d);
 	d->judged_ns = d->now_ns;
 }
@@ -436,20 +462,49 @@ static void on_ordinary(struct ft_diag *d, const struct ft_hdr *ev, const struct
 	d->ordinary_known = true;
 }
 
+static void on_gpu(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	(void)ev;
+	(void)attr;
+	d->gpus = true;
+}
+
 static const struct {
 	uint16_t kind;
 	void (*fn)(struct ft_diag *, const struct ft_hdr *, const struct ft_attr *);
 } handlers[] = {
-	{ FT_KIND_session, on_session },   { FT_KIND_probe, on_probe },
-	{ FT_KIND_lost, on_lost },	   { FT_KIND_inv_host, on_host },
-	{ FT_KIND_inv_proc, on_inv_proc }, { FT_KIND_nccl_lib, on_lib },
-	{ FT_KIND_inv_sock, on_socket },   { FT_KIND_tcp_state, on_socket },
-	{ FT_KIND_inv_netdev, on_netdev }, { FT_KIND_tcp_retransmit, loss_retransmit },
-	{ FT_KIND_net_drop, loss_drop },   { FT_KIND_net_ordinary, on_ordinary },
-	{ FT_KIND_net_link, rule_link },   { FT_KIND_net_tx_timeout, rule_tx_timeout },
-	{ FT_KIND_proc_exit, rule_exit },  { FT_KIND_tcp_reset, rule_reset },
-	{ FT_KIND_nccl_comm, rule_nccl },  { FT_KIND_tcp_late, loss_late },
+	{ FT_KIND_session, on_session },
+	{ FT_KIND_probe, on_probe },
+	{ FT_KIND_lost, on_lost },
+	{ FT_KIND_inv_host, on_host },
+	{ FT_KIND_inv_proc, on_inv_proc },
+	{ FT_KIND_nccl_lib, on_lib },
+	{ FT_KIND_inv_sock, on_socket },
+	{ FT_KIND_tcp_state, on_socket },
+	{ FT_KIND_inv_netdev, on_netdev },
+	{ FT_KIND_tcp_retransmit, loss_retransmit },
+	{ FT_KIND_net_drop, loss_drop },
+	{ FT_KIND_net_ordinary, on_ordinary },
+	{ FT_KIND_net_link, rule_link },
+	{ FT_KIND_net_tx_timeout, rule_tx_timeout },
+	{ FT_KIND_proc_exit, rule_exit },
+	{ FT_KIND_tcp_reset, rule_reset },
+	{ FT_KIND_nccl_comm, rule_nccl },
+	{ FT_KIND_tcp_late, loss_late },
 	{ FT_KIND_tcp_stall, loss_stall },
+	{ FT_KIND_inv_pci, pcie_inventory },
+	{ FT_KIND_pcie_aer, pcie_aer },
+	{ FT_KIND_pcie_link, pcie_link },
+	{ FT_KIND_pcie_hotplug, pcie_hotplug },
+	{ FT_KIND_pcie_recovery, pcie_recovery },
+	{ FT_KIND_pcie_gone, pcie_gone },
+	{ FT_KIND_pcie_counter, pcie_counter },
+	{ FT_KIND_gpu_xid, gpu_xid },
+	{ FT_KIND_gpu_clocks, gpu_clocks },
+	{ FT_KIND_gpu_nvlink, gpu_nvlink },
+	{ FT_KIND_dev_log, dev_log },
+	{ FT_KIND_nccl_stats, gpu_active },
+	{ FT_KIND_inv_gpu, on_gpu },
 };
 
 void ft_diag_unfit(struct ft_diag *d, uint64_t n)
@@ -457,12 +512,22 @@ void ft_diag_unfit(struct ft_diag *d, uint64_t n)
 	d->unattributed = n;
 }
 
+/* Its time is of the past, hours or days ago: no time passes with it. */
+static bool is_before(const struct ft_diag *d, const struct ft_hdr *ev)
+{
+	const struct ft_field *f = d->before[ev->kind];
+	uint64_t v;
+
+	return ev->flags & FT_REC_BEFORE || (f && ft_field_get(f, ev, &v) && v == 1);
+}
+
 void ft_diag_event(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	if (ev->kind == FT_KIND_incident || ev->kind == FT_KIND_verdict ||
 	    ev->kind == FT_KIND_heartbeat)
 		return;
-	ft_diag_advance(d, ev->ts_ns);
+	if (!is_before(d, ev))
+		ft_diag_advance(d, ev->ts_ns);
 	for (size_t i = 0; i < ARRAY_SIZE(handlers); i++)
 		if (handlers[i].kind == ev->kind)
 			handlers[i].fn(d, ev, attr);

@@ -268,7 +268,7 @@ unfit:
 
 /* --- processes --- */
 
-struct dproc *dproc_find(struct ft_diag *d, uint32_t pid)
+struct dproc *dproc_find(const struct ft_diag *d, uint32_t pid)
 {
 	struct dproc *p;
 
@@ -568,6 +568,7 @@ void graph_free(struct ft_diag *d)
 	FREE_ALL(d->addrs, addr);
 	FREE_ALL(d->windows, window);
 	FREE_ALL(d->procs, dproc);
+	FREE_ALL(d->plinks, plink);
 	HASH_CLEAR(hh, d->pair_hash);
 	free(d->pairs);
 }

@@ -1,87 +1,8 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
-/* The table of causes, and the rules that need no graph. */
+/* The rules that need no graph. */
 #include <signal.h>
 
 #include "diagnose/internal.h"
-
-const struct rule rules[R_MAX] = {
-	[R_DIED] = {
-		.kind = "rank-died",
-		.title = "rank died",
-		.weight = 80,
-		.settle_ns = UINT64_MAX / 2,
-		.watch = "proc.exit",
-		.clean = "dead rank",
-		.next = {
-			"read the log of that rank; if it happens again, leave out that GPU or node",
-		},
-	},
-	[R_TX_TIMEOUT] = {
-		.kind = "tx-timeout",
-		.title = "transmit queue hung",
-		.weight = 70,
-		.settle_ns = 300 * NSEC_PER_SEC,
-		.watch = "net.tx_timeout",
-		.clean = "hung transmit queue",
-		.next = {
-			"dmesg | grep -i 'transmit queue'; driver and firmware of the NIC",
-			"drain the node; restart the job without it",
-		},
-	},
-	[R_LINK_DOWN] = {
-		.kind = "link-down",
-		.title = "link lost its carrier",
-		.weight = 70,
-		.settle_ns = 300 * NSEC_PER_SEC,
-		.watch = "net.link",
-		.clean = "carrier loss",
-		.next = {
-			"drain the node if it happens again",
-		},
-	},
-	[R_LINK_SPEED] = {
-		.kind = "link-slow",
-		.title = "link runs slower than before",
-		.weight = 60,
-		.settle_ns = 300 * NSEC_PER_SEC,
-		.watch = "net.link",
-		.clean = "slower link",
-	},
-	[R_LOSS] = {
-		.kind = "lossy-link",
-		.title = "link loses packets",
-		.weight = 50,
-		.settle_ns = 60 * NSEC_PER_SEC,
-		.watch = "tcp.retransmit",
-		.clean = "packet loss",
-		.next = {
-			"check cable, transceiver and switch port of that link; drain the node if it stays",
-		},
-	},
-	[R_RESET] = {
-		.kind = "tcp-reset",
-		.title = "connections were reset",
-		.weight = 40,
-		.settle_ns = 60 * NSEC_PER_SEC,
-		.watch = "tcp.reset",
-		.clean = "reset connections",
-		.next = {
-			"look for a firewall or load balancer with an idle time-out between the two",
-			"read the logs of both ranks at that time",
-		},
-	},
-	[R_NCCL] = {
-		.kind = "nccl-error",
-		.title = "NCCL call failed",
-		.weight = 30,
-		.settle_ns = 300 * NSEC_PER_SEC,
-		.watch = "nccl.comm",
-		.clean = "failed NCCL init",
-		.next = {
-			"run the rank with NCCL_DEBUG=WARN for NCCL's own words",
-		},
-	},
-};
 
 /* --- interfaces --- */
 

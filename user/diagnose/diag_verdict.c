@@ -3,174 +3,7 @@
  * The answer: one cause or none, with what speaks for it, what was excluded, and what was not
  * seen.
  */
-#include <signal.h>
-
 #include "diagnose/internal.h"
-
-#define ANY_NS (24ull * 3600 * NSEC_PER_SEC)
-
-static bool anywhere(const struct ft_diag *d, const struct finding *f, const struct finding *by)
-{
-	(void)d;
-	(void)f;
-	(void)by;
-	return true;
-}
-
-static bool at_place(const struct ft_diag *d, const struct finding *f, const struct finding *by)
-{
-	const struct place *ends[] = { f->x, f->y };
-
-	(void)d;
-	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
-		if (ends[i] && (ends[i] == by->x || ends[i] == by->y))
-			return true;
-	for (size_t i = 0; i < f->ncover; i++)
-		if (by->x && (f->cover[i].src == by->x || f->cover[i].dst == by->x))
-			return true;
-	return false;
-}
-
-/* Both ends of a connection of the dead process. */
-typedef bool (*ends_fn)(const struct finding *by, const struct place *a, const struct place *b);
-
-static bool died_on(const struct ft_diag *d, uint32_t pid, const struct finding *by, ends_fn fits)
-{
-	for (const struct flow *f = d->flows; f; f = f->hh.next)
-		for (int i = 0; i < 2; i++)
-			if (f->end[i].pid == pid &&
-			    fits(by, end_known(d, f, i), end_known(d, f, !i)))
-				return true;
-	return false;
-}
-
-static bool is_end(const struct finding *by, const struct place *a, const struct place *b)
-{
-	return by->x && (a == by->x || b == by->x);
-}
-
-static bool is_covered(const struct finding *by, const struct place *a, const struct place *b)
-{
-	for (size_t i = 0; i < by->ncover; i++)
-		if ((by->cover[i].src == a && by->cover[i].dst == b) ||
-		    (by->cover[i].src == b && by->cover[i].dst == a))
-			return true;
-	return false;
-}
-
-/* No link kills a process: these come from the memory or from the program itself. */
-static bool died_at_place(const struct ft_diag *d, const struct finding *f,
-			  const struct finding *by)
-{
-	static const int own[] = { SIGKILL, SIGSEGV, SIGBUS };
-
-	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
-		if (f->sig == own[i])
-			return false;
-	return f->code != 0 && died_on(d, f->pid, by, is_end);
-}
-
-/* NCCL gives up on a peer that it does not hear: the rank that reports it is not the fault. */
-static bool gave_up(const struct ft_diag *d, const struct finding *f, const struct finding *by)
-{
-	bool by_itself = f->sig == SIGABRT || (f->code != FT_NONE_S32 && f->code != 0);
-
-	return by_itself && by->confidence >= 2 && died_on(d, f->pid, by, is_covered);
-}
-
-/* `by` explains `what` when it began before it, at most so long, and both fit. */
-static const struct {
-	enum rule_id by, what;
-	bool (*fits)(const struct ft_diag *, const struct finding *f, const struct finding *by);
-	uint64_t within_ns;
-} explains[] = {
-	{ R_LINK_DOWN, R_LOSS, at_place, 60 * NSEC_PER_SEC },
-	{ R_LINK_DOWN, R_RESET, at_place, 300 * NSEC_PER_SEC },
-	{ R_LINK_DOWN, R_DIED, died_at_place, 300 * NSEC_PER_SEC },
-	{ R_LINK_DOWN, R_NCCL, anywhere, 3600 * NSEC_PER_SEC },
-	{ R_TX_TIMEOUT, R_LOSS, at_place, 60 * NSEC_PER_SEC },
-	{ R_TX_TIMEOUT, R_RESET, at_place, 300 * NSEC_PER_SEC },
-	{ R_TX_TIMEOUT, R_LINK_DOWN, at_place, 60 * NSEC_PER_SEC },
-	{ R_TX_TIMEOUT, R_DIED, died_at_place, 300 * NSEC_PER_SEC },
-	{ R_LINK_DOWN, R_LINK_SPEED, at_place, 300 * NSEC_PER_SEC },
-	{ R_DIED, R_RESET, anywhere, 300 * NSEC_PER_SEC },
-	{ R_DIED, R_NCCL, anywhere, FOLLOW_NS },
-	{ R_DIED, R_LOSS, anywhere, 120 * NSEC_PER_SEC },
-	{ R_LOSS, R_DIED, gave_up, 60 * NSEC_PER_SEC },
-	{ R_LOSS, R_RESET, at_place, ANY_NS },
-	{ R_RESET, R_NCCL, anywhere, ANY_NS },
-};
-
-/*
- * Retransmissions are noticed up to a timeout after the packet was sent, or before the link's
- * state is.
- */
-#define SLACK_NS (2 * NSEC_PER_SEC)
-
-/* An interface of which nothing says that the job uses it. */
-static bool is_aside(const struct finding *f)
-{
-	return (f->rule == R_LINK_DOWN || f->rule == R_LINK_SPEED || f->rule == R_TX_TIMEOUT) &&
-	       !f->x->nranks && !f->x->crossed;
-}
-
-static bool explained(const struct ft_diag *d, const struct finding *f, const struct finding *by)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(explains); i++) {
-		uint64_t slack = explains[i].fits == at_place ? SLACK_NS : 0;
-
-		if (explains[i].by == by->rule && explains[i].what == f->rule &&
-		    by->since_ns <= f->since_ns + slack &&
-		    f->since_ns <= by->last_ns + explains[i].within_ns &&
-		    explains[i].fits(d, f, by))
-			return true;
-	}
-	return false;
-}
-
-static const struct finding *explained_by(const struct ft_diag *d, const struct incident *in)
-{
-	for (size_t i = 0; i < d->nincidents; i++) {
-		const struct incident *by = &d->incidents[i];
-
-		if (by != in && !by->merged && !is_aside(&by->f) && explained(d, &in->f, &by->f))
-			return &by->f;
-	}
-	return NULL;
-}
-
-/* What goes on now and is known well comes before what weighs more. */
-static bool is_better(const struct incident *x, const struct incident *y)
-{
-	const struct finding *a = &x->f, *b = &y->f;
-	const int order[][2] = {
-		{ !is_aside(a), !is_aside(b) },
-		{ x->open, y->open },
-		{ a->confidence >= 2, b->confidence >= 2 },
-		{ rules[a->rule].weight, rules[b->rule].weight },
-		{ a->confidence, b->confidence },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
-		if (order[i][0] != order[i][1])
-			return order[i][0] > order[i][1];
-	return a->since_ns < b->since_ns;
-}
-
-static const struct incident *primary(const struct ft_diag *d)
-{
-	const struct incident *best = NULL;
-
-	for (size_t i = 0; i < d->nincidents; i++) {
-		const struct incident *in = &d->incidents[i];
-
-		if (in->merged || explained_by(d, in))
-			continue;
-		if (!best || is_better(in, best))
-			best = in;
-	}
-	return best;
-}
 
 /* --- lists of the record: each has its share of the record's room --- */
 
@@ -226,9 +59,13 @@ static double seconds_since(const struct ft_diag *d, uint64_t ns)
 static void put_state(const struct ft_diag *d, struct list *l, const struct incident *in)
 {
 	const struct place *x = in->f.rule == R_LINK_DOWN ? in->f.x : NULL;
-	char since[16];
+	char since[16], state[128] = "";
 
-	if (in->f.rule == R_DIED) {
+	if (in->f.link)
+		plink_state(d, &in->f, state, sizeof(state));
+	if (state[0]) {
+		list_add(l, state);
+	} else if (in->f.rule == R_DIED) {
 		if (!in->open)
 			list_add(l, "settled: a rank of this number runs again");
 	} else if (x && x->down) {
@@ -258,7 +95,7 @@ static void put_evidence(const struct ft_diag *d, struct list *l, const struct i
 
 		if (o == in || o->merged)
 			continue;
-		by = explained_by(d, o);
+		by = incident_explained_by(d, o);
 		list_addf(l, "%s: %s", by ? "consequence" : "also", o->f.text);
 	}
 	list_end(l);
@@ -377,25 +214,6 @@ static void clean_died(const struct ft_diag *d, struct list *l)
 		list_addf(l, "%s: none (all %zu ended in order)", what, ranks);
 }
 
-static void clean_other(const struct ft_diag *d, struct list *l, enum rule_id rule)
-{
-	switch (rule) {
-	case R_DIED:
-		clean_died(d, l);
-		break;
-	case R_LINK_DOWN:
-		list_addf(l, "%s: none on %llu interface%s", rules[rule].clean,
-			  (unsigned long long)d->netdevs, ft_plural(d->netdevs, "s"));
-		break;
-	case R_RESET:
-		list_addf(l, "%s: none while both ends ran (%llu ordinary)", rules[rule].clean,
-			  (unsigned long long)d->resets_ordinary);
-		break;
-	default:
-		list_addf(l, "%s: none", rules[rule].clean);
-	}
-}
-
 /* Why nothing could be found although it was watched: then its absence says nothing. */
 static const char *nothing_there(const struct ft_diag *d, enum rule_id rule)
 {
@@ -408,6 +226,15 @@ static const char *nothing_there(const struct ft_diag *d, enum rule_id rule)
 	case R_LINK_DOWN:
 	case R_LINK_SPEED:
 		return d->netdevs ? NULL : "no interface is known";
+	case R_GONE:
+	case R_PCIE_SLOW:
+	case R_PCIE_ERRORS:
+	case R_PCIE_FLAP:
+		return plinks_known(d) ? NULL : "no PCIe link is known";
+	case R_XID:
+	case R_SLOWDOWN:
+	case R_NVLINK:
+		return d->gpus ? NULL : "no GPU is known";
 	case R_LOSS:
 	case R_RESET:
 		return d->flows || d->segs ? NULL : "no connection is known";
@@ -430,6 +257,73 @@ static const char *unsure(const struct ft_diag *d, uint16_t kind, char *out, siz
 	snprintf(out, size, "%llu record%s of it w%s lost", (unsigned long long)lost,
 		 ft_plural(lost, "s"), lost == 1 ? "as" : "ere");
 	return out;
+}
+
+/* Some causes are seen by either of two kinds. */
+static const char *unsure_rule(const struct ft_diag *d, enum rule_id rule, char *out, size_t size)
+{
+	const char *other = rules[rule].or_watch;
+	const char *why = unsure(d, watch_kind(rule), out, size);
+	char text[64];
+
+	if (why && other && !unsure(d, ft_kind_by_name(other)->kind, text, sizeof(text)))
+		return NULL;
+	return why;
+}
+
+static bool errors_excluded(const struct ft_diag *d)
+{
+	char why[64];
+
+	return !unsure_rule(d, R_PCIE_ERRORS, why, sizeof(why)) && !found_any(d, R_PCIE_ERRORS);
+}
+
+/* Nothing about speed, width and presence of PCIe links was found, and they were watched. */
+static bool pcie_excluded(const struct ft_diag *d)
+{
+	char why[64];
+
+	return !unsure_rule(d, R_PCIE_SLOW, why, sizeof(why)) && !found_any(d, R_PCIE_SLOW) &&
+	       !found_any(d, R_PCIE_FLAP) && !found_any(d, R_GONE);
+}
+
+/* Not of a rule that shares its line with another, nor of GPUs on a node without any. */
+static bool is_told(const struct ft_diag *d, enum rule_id rule)
+{
+	bool gpu = rule == R_XID || rule == R_SLOWDOWN || rule == R_NVLINK;
+
+	return rules[rule].clean && (!gpu || d->gpus);
+}
+
+static void clean_other(const struct ft_diag *d, struct list *l, enum rule_id rule)
+{
+	char text[160];
+
+	switch (rule) {
+	case R_DIED:
+		clean_died(d, l);
+		break;
+	case R_LINK_DOWN:
+		list_addf(l, "%s: none on %llu interface%s", rules[rule].clean,
+			  (unsigned long long)d->netdevs, ft_plural(d->netdevs, "s"));
+		break;
+	case R_PCIE_SLOW:
+		pcie_clean(d, errors_excluded(d), text, sizeof(text));
+		list_add(l, text);
+		break;
+	case R_PCIE_ERRORS:
+		pcie_clean_errors(d, text, sizeof(text));
+		/* Said in the line about the links already. */
+		if (!pcie_excluded(d))
+			list_add(l, text);
+		break;
+	case R_RESET:
+		list_addf(l, "%s: none while both ends ran (%llu ordinary)", rules[rule].clean,
+			  (unsigned long long)d->resets_ordinary);
+		break;
+	default:
+		list_addf(l, "%s: none", rules[rule].clean);
+	}
 }
 
 static bool netns_before(const struct ft_diag *d, const struct place *p)
@@ -473,11 +367,12 @@ static void put_ruled_out(const struct ft_diag *d, struct list *l)
 	char why[64];
 
 	for (int r = 0; r < R_MAX; r++) {
-		if (unsure(d, watch_kind(r), why, sizeof(why)) || nothing_there(d, r))
+		if (!is_told(d, r) || unsure_rule(d, r, why, sizeof(why)) || nothing_there(d, r))
 			continue;
 		if (r == R_LOSS)
 			clean_loss(d, l, found_any(d, R_LOSS));
-		else if (!found_any(d, r) && !(r == R_DIED && d->died_together))
+		else if (r == R_PCIE_SLOW ? pcie_excluded(d)
+					  : !found_any(d, r) && !(r == R_DIED && d->died_together))
 			clean_other(d, l, r);
 	}
 	if (!unsure(d, FT_KIND_net_drop, why, sizeof(why)) && !d->drops)
@@ -505,6 +400,30 @@ static void put_bounds(const struct ft_diag *d, struct list *l)
 			  d->unattributed == 1 ? " was" : "s were");
 }
 
+static const char *why_blind(const struct ft_diag *d, enum rule_id rule, char *out, size_t size)
+{
+	const char *why = unsure_rule(d, rule, out, size);
+
+	return why || found_any(d, rule) ? why : nothing_there(d, rule);
+}
+
+static bool blind_alike(const struct ft_diag *d, enum rule_id rule, const char *why)
+{
+	char text[64];
+	const char *other = why_blind(d, rule, text, sizeof(text));
+
+	return other && !strcmp(other, why);
+}
+
+static void put_pcie_blind(const struct ft_diag *d, struct list *l)
+{
+	struct lines lines = {};
+
+	pcie_blind(d, &lines);
+	for (size_t i = 0; i < lines.n; i++)
+		list_add(l, lines.s[i]);
+}
+
 static void put_blind(const struct ft_diag *d, struct list *l)
 {
 	const char *why;
@@ -515,15 +434,19 @@ static void put_blind(const struct ft_diag *d, struct list *l)
 			  (unsigned long long)d->lost, d->lost == 1 ? " was" : "s were");
 	put_bounds(d, l);
 	for (int r = 0; r < R_MAX; r++) {
-		why = unsure(d, watch_kind(r), text, sizeof(text));
-		if (!why && !found_any(d, r))
-			why = nothing_there(d, r);
-		if (why)
+		if (!is_told(d, r))
+			continue;
+		why = why_blind(d, r, text, sizeof(text));
+		/* One line where the same is true of both. */
+		if (r == R_PCIE_SLOW && why && blind_alike(d, R_PCIE_ERRORS, why))
+			list_addf(l, "PCIe links and their errors: %s", why);
+		else if (why && !(r == R_PCIE_ERRORS && blind_alike(d, R_PCIE_SLOW, why)))
 			list_addf(l, "%s: %s", rules[r].clean, why);
 	}
 	why = unsure(d, FT_KIND_net_drop, text, sizeof(text));
 	if (why)
 		list_addf(l, "dropped packets: %s", why);
+	put_pcie_blind(d, l);
 	if (d->procs)
 		list_add(l, "slow or stopped process: not judged by this version");
 	for (size_t i = 0; i < d->nblind; i++) {
@@ -617,7 +540,21 @@ static const char *const how_hit[R_MAX] = {
 	[R_LOSS] = "by the connections that cross it",
 	[R_RESET] = "by the connections that were reset",
 	[R_NCCL] = "measured",
+	[R_GONE] = "by the device that it uses",
+	[R_XID] = "by the GPU that it uses",
+	[R_PCIE_SLOW] = "by the devices below the link that it uses",
+	[R_PCIE_ERRORS] = "by the devices below the link that it uses",
+	[R_PCIE_FLAP] = "by the devices below the link that it uses",
+	[R_NVLINK] = "by the GPU that it uses",
+	[R_SLOWDOWN] = "by the GPU that it uses",
+	[R_DEV_LOG] = "by the device that it uses",
 };
+
+/* It does not slow the job down but stops it. */
+static bool stops(enum rule_id rule)
+{
+	return rule == R_DIED || rule == R_GONE || rule == R_XID;
+}
 
 static void put_hits(const struct ft_diag *d, struct list *l, const struct incident *in)
 {
@@ -626,18 +563,26 @@ static void put_hits(const struct ft_diag *d, struct list *l, const struct incid
 	int all = d->comm_size > 1 ? d->comm_size : d->world;
 	const char *of = d->comm_size > 1 ? "communicator" : "job";
 
-	if (is_aside(&in->f)) {
-		list_add(l, "nobody, as far as known: no socket of the job uses this interface");
+	char users[160] = "";
+
+	if (finding_is_aside(&in->f)) {
+		list_add(l, in->f.link ? "nobody, as far as known: no traced process uses it"
+				       : "nobody, as far as known: no socket of the job uses this "
+					 "interface");
 		return;
 	}
+	if (in->f.link)
+		pcie_users(d, &in->f, users, sizeof(users));
 	ranks_name(&b, in->f.ranks, in->f.nranks, in->f.nranks == FT_ATTR_MAX);
-	if (b.len)
+	if (users[0])
+		list_add(l, users);
+	else if (b.len)
 		list_addf(l, "%s directly (%s)", b.s, how_hit[in->f.rule]);
 	else
 		list_add(l, "processes whose rank is not known (see evidence)");
-	if (all > 1 && in->f.rule == R_DIED)
+	if (all > 1 && stops(in->f.rule))
 		list_addf(l, "all %d ranks of the %s wait for it (inferred)", all, of);
-	else if (ranks > 1 && in->f.rule == R_DIED)
+	else if (ranks > 1 && stops(in->f.rule))
 		list_add(l, "the other ranks of the job wait for it (inferred)");
 	else if (all > 1)
 		list_addf(l,
@@ -664,7 +609,7 @@ void ft_diag_verdict(struct ft_diag *d, uint64_t now_ns, bool final, struct ft_r
 	d->start_ns = d->start_ns ? d->start_ns : d->now_ns;
 	d->dirty = true; /* the clean connections count as well */
 	diag_judge(d, final);
-	in = primary(d);
+	in = incident_primary(d);
 	e = ft_rec_new(out, FT_KIND_verdict, d->now_ns);
 	e->final = final;
 	e->confidence = in ? in->f.confidence : 0;
@@ -677,11 +622,13 @@ void ft_diag_verdict(struct ft_diag *d, uint64_t now_ns, bool final, struct ft_r
 		put_hits(d, LIST(hits, 400), in);
 		put_evidence(d, LIST(evidence, 1300), in);
 		ft_rec_str(out, &e->cost__value, in->f.cost[0] ? in->f.cost : "");
-		ft_rec_str(
-			out, &e->cost__basis,
-			in->f.cost[0]
-				? "counted by the kernel; the effect on the step time is not measured"
-				: "");
+		ft_rec_str(out, &e->cost__basis,
+			   !in->f.cost[0] ? ""
+			   : in->f.link
+				   ? "line rate each way after coding; the effect on the step "
+				     "time is not measured"
+				   : "counted by the kernel; the effect on the step time is not "
+				     "measured");
 	} else {
 		put_checked(d, LIST(evidence, 1300));
 	}

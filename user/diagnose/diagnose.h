@@ -7,6 +7,7 @@
 #ifndef FT_DIAGNOSE_DIAGNOSE_H
 #define FT_DIAGNOSE_DIAGNOSE_H
 
+#include "attrib/attrib.h"
 #include "event/event.h"
 
 struct ft_diag;
@@ -14,6 +15,8 @@ struct ft_diag;
 struct ft_diag_opts {
 	const struct ft_clock
 		*clock; /* for since_ns in CLOCK_REALTIME; must live as long as the diagnosis */
+	/* Who uses which PCIe link and GPU, as of the latest event; NULL: not known. */
+	struct ft_attrib *attrib;
 	/* An incident was opened, changed or closed; ev is of kind incident. May be NULL. */
 	void (*sink)(void *ctx, const struct ft_hdr *ev, const struct ft_attr *attr);
 	void *ctx;

@@ -8,6 +8,7 @@
 #include <uthash.h>
 
 #include "diagnose/diagnose.h"
+#include "host/pci.h"
 
 #define PROCS_MAX     65536
 #define PLACES_MAX    4096
@@ -18,6 +19,7 @@
 #define DEATHS_MAX    256
 #define RESETS_MAX    256
 #define COVER_MAX     32
+#define PLINKS_MAX    1024
 
 #define WINDOW_NS (60 * NSEC_PER_SEC) /* retransmissions count as loss when this many come in it: */
 #define LOSS_SEGS 5		      /* below that a busy network always has some */
@@ -158,17 +160,154 @@ struct pair {
 	bool covered;
 };
 
+/* --- PCIe links, and what is below them --- */
+
+/*
+ * After a hot plug, a reset or a recovery the link trains and the driver starts: what it does in
+ * that time is no fault. A device that comes back within it was reset.
+ */
+#define SETTLE_NS (5 * NSEC_PER_SEC)
+/*
+ * A lower speed is a fault when the GPU was at work for all of this time: its state is looked at
+ * once a second, the link ten times. The same after the attach, but there nothing changed.
+ */
+#define SPEED_WAIT_NS	(2500 * NSEC_PER_MSEC)
+#define SPEED_ATTACH_NS NSEC_PER_SEC
+/*
+ * The specification allows one bit error in 10^12: a link that keeps to it repeats a packet now and
+ * then. Ten in a minute are more than healthy links show, a hundred leave no doubt. The same for
+ * changes of speed or width: a GPU that wakes up makes two.
+ */
+#define BURST_MIN 10
+#define BURST_BIG 100
+/* What the kernel log tells from before the attach dates a fault that far back. */
+#define DATES_NS (24ull * 3600 * NSEC_PER_SEC)
+/* NCCL calls on a GPU: it is at work so long after them. */
+#define ACTIVE_NS (3 * NSEC_PER_SEC)
+
+/* Events in WINDOW_NS. */
+struct burst {
+	uint64_t from_ns, n;
+	uint64_t peak, last_ns;
+	uint64_t first_ns; /* begin of the first window with BURST_MIN, of the latest before that */
+};
+
+/* What was found about a link or its device; the strongest is the incident's kind. */
+enum aspect_id { A_GONE, A_XID, A_SLOW, A_ERRORS, A_FLAP, A_LOG, A_MAX };
+struct aspect {
+	uint8_t confidence; /* 0: nothing */
+	uint64_t first_ns, last_ns;
+	char text[160], why[120];
+};
+
+struct plink {
+	UT_hash_handle hh;
+	char key[16];			   /* upstream port, or the device where that is not seen */
+	const struct ft_attrib_link *info; /* NULL: not in the inventory */
+	struct ft_attr attr;		   /* what is below, and who was seen to use it */
+
+	/* speed and width */
+	struct ft_pci_link now, possible, better; /* better: what its equals offer */
+	uint32_t target_gen;
+	uint64_t now_ns; /* since when it is so */
+	bool changed;	 /* since the attach */
+	bool training;
+	uint64_t lbms_ns, labs_ns;
+	struct {
+		struct ft_pci_link l;
+		uint64_t ns;
+	} states[6]; /* time in each that it left */
+	uint64_t transitions, idle_transitions;
+	bool inexact; /* some were counted by looks */
+	struct burst flaps;
+	struct ft_pci_link low; /* the worst state that was a fault */
+	bool low_now;
+	uint64_t low_end_ns; /* it is over since, 0: it is not */
+	unsigned int equals, better_equals;
+
+	/* errors; [0] reported by the port, [1] by the device; by AER's class */
+	uint64_t events[2][3], counted[2][3], counted_before[2][3];
+	uint64_t log_before[3];
+	struct {
+		char name[16];
+		uint64_t n;
+	} errors[12];
+	struct burst correctable;
+	uint64_t hard_ns, hard_last_ns; /* first and last that was not corrected */
+	bool hard_link;			/* one of them is not what software alone can cause */
+	bool hard_before;		/* all of them from before the attach */
+	bool contained, unrecovered;
+
+	/* there or not */
+	uint64_t gone_ns, back_ns,
+		settle_ns; /* 0: it is there, it never was away, nothing to settle */
+	uint64_t fell_ns;  /* the driver said that it fell off the bus */
+	bool fell_before;
+	bool orderly; /* hot plug, not silence */
+	uint8_t gone_how;
+	unsigned int resets;
+
+	/* GPU */
+	uint8_t pstate, utilization;
+	uint64_t clocks_ns, busy_ns, nccl_ns; /* busy_ns: since when it is at work, 0: it is not */
+	struct {
+		uint32_t xid;
+		uint64_t n, first_ns, last_ns;
+		bool before;
+		char text[100];
+	} xids[4];
+	struct {
+		uint64_t on_ns, first_ns, last_ns, total_ns;
+		uint64_t reasons;
+		uint32_t mhz_low, temperature, power_mw, power_limit_mw;
+		unsigned int times;
+	} slowdown;
+	struct {
+		uint64_t n, first_ns, last_ns, before;
+		unsigned int downs;
+		uint32_t link;
+		char error[40];
+	} nvlink;
+	struct {
+		uint8_t what;
+		bool before;
+		uint64_t ns;
+		char text[140];
+	} logs[3];
+	uint64_t before_ns; /* first trouble of before the attach, within DATES_NS */
+
+	struct aspect aspects[A_MAX];
+};
+
 /* --- incidents --- */
 
-enum rule_id { R_DIED, R_TX_TIMEOUT, R_LINK_DOWN, R_LINK_SPEED, R_LOSS, R_RESET, R_NCCL, R_MAX };
+enum rule_id {
+	R_GONE,
+	R_XID,
+	R_DIED,
+	R_PCIE_SLOW,
+	R_TX_TIMEOUT,
+	R_LINK_DOWN,
+	R_PCIE_ERRORS,
+	R_PCIE_FLAP,
+	R_NVLINK,
+	R_LINK_SPEED,
+	R_LOSS,
+	R_SLOWDOWN,
+	R_RESET,
+	R_DEV_LOG,
+	R_NCCL,
+	R_MAX
+};
 
 struct rule {
 	const char *kind;  /* cause.kind */
 	const char *title; /* for people */
 	int weight;	   /* how much of a job's trouble it explains */
 	uint64_t settle_ns;
-	const char *watch;   /* kind of the events without which it cannot be excluded */
-	const char *clean;   /* what it is called among the excluded causes */
+	const char *watch;    /* kind of the events without which it cannot be excluded */
+	const char *or_watch; /* another kind that is enough, or NULL */
+	const char *clean; /* what it is called among the excluded causes; NULL: not named there */
 	const char *next[2]; /* what to do about it */
 };
 extern const struct rule rules[R_MAX];
@@ -186,6 +325,9 @@ struct finding {
 	uint8_t confidence;
 	uint64_t since_ns, last_ns;
 	struct place *x, *y; /* place at fault, or both ends of the path; may be NULL */
+	struct plink *link;  /* PCIe link, or of the GPU; NULL: another rule */
+	bool aside;	     /* nobody who is traced uses it */
+	bool mild;	     /* of its rule's kind, but it costs little */
 	bool proof;	     /* of a loss: drops were seen, or nothing was acknowledged */
 	bool no_wire;	     /* this host's software or lo: no cable can be at fault */
 	uint32_t pid;	     /* process at fault, 0 none */
@@ -265,6 +407,11 @@ struct ft_diag {
 	bool died_together;
 	char together[96];
 
+	struct plink *plinks;
+	bool gpus;				    /* the node has some */
+	const struct ft_field *before[FT_KIND_MAX]; /* whether the record is of before the attach */
+	bool equals_due; /* the inventory changed: links are compared with their equals */
+
 	uint8_t watch[FT_KIND_MAX]; /* enum watch_state */
 	size_t nblind;
 	char *blind[BLIND_MAX];
@@ -295,7 +442,7 @@ struct site *site_of(struct ft_diag *d, uint32_t netns, const char *ifname);
 struct place *end_known(const struct ft_diag *d, const struct flow *f, int end);
 struct place *end_place(struct ft_diag *d, struct flow *f, int end);
 void addr_learn(struct ft_diag *d, const uint8_t ip[16], struct place *p);
-struct dproc *dproc_find(struct ft_diag *d, uint32_t pid);
+struct dproc *dproc_find(const struct ft_diag *d, uint32_t pid);
 /* Of unknown number: it has NCCL, and no process of the session has a number. */
 bool dproc_is_rank(const struct ft_diag *d, const struct dproc *p);
 void dproc_event(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
@@ -341,11 +488,56 @@ void rule_exit(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 void rule_reset(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
 void rule_nccl(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
 
+/* diag_pcie.c: what is seen; diag_pcie_judge.c: what it means; diag_pcie_words.c */
+void pcie_inventory(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void pcie_aer(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void pcie_counter(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void pcie_link(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void pcie_hotplug(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void pcie_recovery(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void pcie_gone(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void gpu_xid(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void gpu_clocks(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void gpu_nvlink(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void gpu_active(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+void dev_log(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+struct plink *plink_by_bdf(const struct ft_diag *d, const char *bdf);
+/* 1 at work, 0 idle, -1 not known; *since_ns: since when at work. */
+int plink_busy(const struct ft_diag *d, const struct plink *pl, uint64_t *since_ns);
+uint64_t plink_errors(const struct plink *pl, int end, int class); /* by events or by counters */
+void pcie_judge(struct ft_diag *d, bool final);
+bool pcie_is_degraded(const struct plink *pl);
+/* Its GPU or NIC is all there is below: no switch. */
+bool plink_is_direct(const struct plink *pl);
+/* "PCIe link of GPU 3 = rank 11, slot 5 (0000:40:01.0 -> 41:00.0)"; device: without "PCIe link of" */
+void plink_name(const struct plink *pl, bool device, char *out, size_t size);
+void plink_ends(const struct plink *pl, char out[40]);
+/* The evidence of an aspect, as lines. */
+void plink_evidence(struct ft_diag *d, struct plink *pl, enum aspect_id id, struct lines *l);
+void plink_state(const struct ft_diag *d, const struct finding *f, char *out, size_t size);
+/* diag_pcie_verdict.c: what the verdict says of links where they are not at fault, and of users */
+void pcie_clean(const struct ft_diag *d, bool errors_watched, char *out, size_t size);
+void pcie_clean_errors(const struct ft_diag *d, char *out, size_t size);
+void pcie_blind(const struct ft_diag *d, struct lines *l);
+void pcie_users(const struct ft_diag *d, const struct finding *f, char *out, size_t size);
+unsigned int plinks_known(const struct ft_diag *d);
+/* "63.0 -> 7.9 GB/s" */
+void gbytes_name(struct ft_pci_link from, struct ft_pci_link to, char out[40]);
+
+/* diag_explain.c */
+/* An interface or device of which nothing says that the job uses it. */
+bool finding_is_aside(const struct finding *f);
+/* NULL: nothing does. */
+const struct finding *incident_explained_by(const struct ft_diag *d, const struct incident *in);
+/* The cause, NULL: none. */
+const struct incident *incident_primary(const struct ft_diag *d);
+
 /* diag.c */
 void finding_submit(struct ft_diag *d, const struct finding *f);
 /* It is over; none: what shows that it never was a fault, or NULL. */
 void finding_close(struct ft_diag *d, enum rule_id rule, uint32_t pid, const char *none);
 void incident_withdraw(struct ft_diag *d, struct incident *in, const char *none);
+int finding_weight(const struct finding *f);
 enum ft_severity finding_severity(const struct finding *f);
 void finding_ranks(struct finding *f, const struct ft_attr_rank *ranks, size_t n);
 void diag_judge(struct ft_diag *d, bool final);

@@ -62,7 +62,8 @@ const char *ft_how_name(unsigned int bit);
 const char *ft_value_name(const struct ft_format *f, uint64_t value);
 extern const struct ft_format ft_format_tcp_state, ft_format_direction, ft_format_l4proto,
 	ft_format_nccl_op, ft_format_nccl_dtype, ft_format_nccl_result, ft_format_probe_state,
-	ft_format_confidence;
+	ft_format_confidence, ft_format_aer_class, ft_format_hotplug, ft_format_recovery,
+	ft_format_gone;
 const char *ft_name_of(const struct ft_format *f, uint64_t value); /* "?" instead of NULL */
 
 /* What a drop reason of the kernel, by its name, says of the network. */
@@ -144,6 +145,11 @@ struct ft_attr {
 	bool shared;
 	bool truncated;	  /* more than FT_ATTR_MAX were possible */
 	bool ended;	  /* the process had ended before, or does now; not in the JSON line */
+	/*
+	 * not in the JSON line: all ranks, those included for which there was no room; of a PCIe
+	 * link or GPU the traced processes that use it, and the first of them
+	 */
+	uint32_t ranks_all, users, user_pid;
 	uint32_t how;	  /* 1 << enum ft_how, the record's own bits included */
 	uint8_t severity; /* enum ft_severity */
 	char container[72];

@@ -20,6 +20,7 @@ static void emit_hop(const struct ft_pci *p, const struct ft_pci_hop *hop,
 	e->possible__gen = hop->possible.gen;
 	e->possible__width = hop->possible.width;
 	e->numa = hop->device->numa;
+	e->serves_id = (uint32_t)serves->vendor << 16 | serves->device;
 	e->os_aer = ft_pci_os_aer(p, hop->port);
 	e->asleep = asleep(hop->port) || asleep(hop->device);
 	if (hop->port) {

@@ -16,6 +16,18 @@ int writer_flush(struct writer *w);
 /* Flushes when much is held. */
 int writer_commit(struct writer *w);
 
+/* out_pcie.c: lines of PCIe links, GPUs and the kernel log */
+void line_aer(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr);
+void line_pcie_link(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr);
+void line_hotplug(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr);
+void line_recovery(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr);
+void line_gone(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr);
+void line_counter(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr);
+void line_xid(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr);
+void line_clocks(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr);
+void line_nvlink(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr);
+void line_log(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr);
+
 /* out_words.c */
 size_t text_width(const char *s, size_t len);
 /* Cuts the text added since `from` to so many columns; what is cut ends in "..". */

@@ -165,7 +165,7 @@ static const struct ft_attrib_link *slowest_link(struct ft_attrib *a, const stru
 	l = ft_attrib_links(a, &n);
 	for (size_t i = 0; attr->ngpus == 1 && i < n; i++) {
 		if (!l[i].now_gen || (strcmp(l[i].device, attr->gpus[0].bdf) != 0 &&
-				      !strstr(l[i].serves, attr->gpus[0].bdf)))
+				      strcmp(l[i].serves, attr->gpus[0].bdf) != 0))
 			continue;
 		/* 2^gen x width orders links as their bandwidth does, near enough */
 		if (!worst || (l[i].now_width << MIN(l[i].now_gen, 8u)) <

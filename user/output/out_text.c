@@ -104,6 +104,16 @@ static const char *mark(uint8_t severity)
 	return severity >= FT_ERROR ? "!" : severity == FT_WARNING ? "~" : " ";
 }
 
+/* Of other lines it is told how many events they stand for. */
+static bool names_sum(const struct ft_hdr *ev)
+{
+	const struct ft_ev_pcie_link *e = (const void *)ev;
+
+	return ev->kind == FT_KIND_net_drop || ev->kind == FT_KIND_tcp_retransmit ||
+	       ev->kind == FT_KIND_pcie_aer ||
+	       (ev->kind == FT_KIND_pcie_link && e->transitions != FT_NONE_U64);
+}
+
 static void put_line(struct out_text *t, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	static const char *const colors[] = { "", "\033[33m", "\033[31m", "\033[1;31m" };
@@ -120,8 +130,7 @@ static void put_line(struct out_text *t, const struct ft_hdr *ev, const struct f
 		  true);
 	ft_buf_printf(b, " %s ", mark(attr->severity));
 	ft_text_line(b, ev, attr);
-	/* Where the line itself names no sum: how many events it stands for. */
-	if (ev->count > 1 && ev->kind != FT_KIND_net_drop && ev->kind != FT_KIND_tcp_retransmit)
+	if (ev->count > 1 && !names_sum(ev))
 		ft_buf_printf(b, "  x%u", ev->count);
 	if (ev->count > 1 && ev->first_ns && ev->last_ns >= ev->first_ns)
 		ft_buf_printf(b, " in %.1f s", (ev->last_ns - ev->first_ns) / 1e9);
@@ -130,6 +139,39 @@ static void put_line(struct out_text *t, const struct ft_hdr *ev, const struct f
 }
 
 /* --- folding --- */
+
+/* What a device said, again: all that is the same in everything that one line stands for. */
+static unsigned int fields_hash(const struct ft_hdr *ev)
+{
+	size_t n, len;
+	const struct ft_field *f = ft_kind(ev->kind)->fields(&n);
+	unsigned int hash = 0, one;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *s = (const char *)ev + f[i].off;
+
+		if (f[i].role != FT_ROLE_KEY)
+			continue;
+		len = f[i].size;
+		if (f[i].type == FT_T_str || f[i].type == FT_T_strs)
+			s = ft_field_text(&f[i], ev, &len);
+		HASH_VALUE(s, len, one);
+		hash = hash * 31 + one;
+	}
+	return hash;
+}
+
+/* A link that changes to and fro is one line a second, whatever it changes to. */
+static unsigned int device_hash(const struct ft_hdr *ev)
+{
+	const struct ft_ev_pcie_link *e = (const void *)ev;
+	unsigned int hash;
+
+	if (ev->kind != FT_KIND_pcie_link)
+		return fields_hash(ev);
+	HASH_VALUE(e->port, sizeof(e->port) + sizeof(e->device), hash);
+	return hash;
+}
 
 /* Same line: kind, process, and the texts that it shows. */
 static void fold_key(const struct ft_hdr *ev, const struct ft_attr *attr, char *key, size_t size)
@@ -140,13 +182,28 @@ static void fold_key(const struct ft_hdr *ev, const struct ft_attr *attr, char *
 	snprintf(key, size, "%u|%u|%u|%d|%.16s|%u", ev->kind, ev->pid, attr->peer_pid,
 		 attr->npeers ? attr->peers[0].rank : -1, attr->nnics ? nic->netdev : "",
 		 attr->nnics ? nic->netns : 0);
-	if (ev->kind == FT_KIND_net_drop) {
+	if (ev->kind >= FT_KIND_pcie_aer && ev->kind <= FT_KIND_dev_log) {
+		snprintf(key, size, "%u|%u", ev->kind, device_hash(ev));
+	} else if (ev->kind == FT_KIND_net_drop) {
 		size_t used = strlen(key);
 
 		key[used] = '|';
 		ft_str_copy(ev, ((const struct ft_ev_net_drop *)ev)->reason, key + used + 1,
 			    size - used - 1);
 	}
+}
+
+/* Where it has got to. */
+static void fold_state(struct ft_rec *into, const struct ft_hdr *ev)
+{
+	struct ft_ev_pcie_link *to = (void *)into;
+	const struct ft_ev_pcie_link *e = (const void *)ev;
+
+	if (ev->kind != FT_KIND_pcie_link)
+		return;
+	to->to__gen = e->to__gen;
+	to->to__width = e->to__width;
+	to->training = e->training;
 }
 
 static void fold_add(struct ft_rec *into, const struct ft_hdr *ev)
@@ -197,6 +254,8 @@ static void fold(struct out_text *t, const struct ft_hdr *ev, const struct ft_at
 	HASH_FIND(hh, t->folds, key, sizeof(key), f);
 	if (f) {
 		fold_add(&f->rec, ev);
+		fold_state(&f->rec, ev);
+		f->attr.severity = MAX(f->attr.severity, attr->severity);
 		return;
 	}
 	f = HASH_COUNT(t->folds) < FOLDS_MAX ? malloc(sizeof(*f)) : NULL;
@@ -305,6 +364,15 @@ static const struct {
 	{ FT_KIND_net_drop, SHOW_NORMAL, true, NULL },
 	{ FT_KIND_net_link, SHOW_NORMAL, false, NULL },
 	{ FT_KIND_net_tx_timeout, SHOW_NORMAL, false, NULL },
+	{ FT_KIND_pcie_aer, SHOW_NORMAL, true, NULL },
+	{ FT_KIND_pcie_link, SHOW_NORMAL, true, NULL },
+	{ FT_KIND_pcie_hotplug, SHOW_NORMAL, false, NULL },
+	{ FT_KIND_pcie_recovery, SHOW_NORMAL, false, NULL },
+	{ FT_KIND_pcie_gone, SHOW_NORMAL, false, NULL },
+	{ FT_KIND_gpu_xid, SHOW_NORMAL, true, NULL },
+	{ FT_KIND_gpu_clocks, SHOW_BAD, false, NULL },
+	{ FT_KIND_gpu_nvlink, SHOW_NORMAL, true, NULL },
+	{ FT_KIND_dev_log, SHOW_NORMAL, true, NULL },
 	{ FT_KIND_proc_exit, SHOW_BAD, false, NULL },
 	{ FT_KIND_nccl_comm, SHOW_BAD, false, NULL },
 };

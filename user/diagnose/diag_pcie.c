@@ -1,0 +1,553 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+/* PCIe links, GPUs and what the kernel log says of them: what is seen. */
+#include "diagnose/internal.h"
+
+/* --- which link --- */
+
+static struct plink *plink_find(const struct ft_diag *d, const char *key)
+{
+	struct plink *pl;
+
+	HASH_FIND_STR(d->plinks, key, pl);
+	return pl;
+}
+
+static struct plink *plink_get(struct ft_diag *d, const char *key)
+{
+	struct plink *pl = plink_find(d, key);
+
+	if (pl || !key[0])
+		return pl;
+	pl = HASH_COUNT(d->plinks) < PLINKS_MAX ? calloc(1, sizeof(*pl)) : NULL;
+	if (!pl)
+		goto unfit;
+	ft_strcpy(pl->key, key, sizeof(pl->key));
+	pl->now = pl->possible = pl->low = (struct ft_pci_link){ FT_NONE_U32, FT_NONE_U32 };
+	pl->pstate = pl->utilization = FT_NONE_U8;
+	pl->info = d->opts.attrib ? ft_attrib_link(d->opts.attrib, key) : NULL;
+	HASH_ADD_STR(d->plinks, key, pl);
+	if (pl->hh.tbl)
+		return pl;
+	free(pl);
+unfit:
+	d->unfit++;
+	return NULL;
+}
+
+struct plink *plink_by_bdf(const struct ft_diag *d, const char *bdf)
+{
+	const struct ft_attrib_link *l = d->opts.attrib ? ft_attrib_link(d->opts.attrib, bdf)
+							: NULL;
+
+	return plink_find(d, l ? l->key : bdf);
+}
+
+/* Who is concerned now, and who was: a process that died of it is gone from the attribution. */
+static void plink_attr(struct plink *pl, const struct ft_attr *attr)
+{
+	struct ft_attr old = pl->attr;
+
+	pl->attr = *attr;
+	if (!attr->users && old.users) {
+		memcpy(pl->attr.ranks, old.ranks, sizeof(old.ranks));
+		pl->attr.nranks = old.nranks;
+		pl->attr.ranks_all = old.ranks_all;
+		pl->attr.users = old.users;
+		pl->attr.user_pid = old.user_pid;
+		pl->attr.shared = old.shared;
+	}
+}
+
+/* The link that the event is of; what attribution does not know goes by its own address. */
+static struct plink *plink_of(struct ft_diag *d, const struct ft_attr *attr, const char bdf[16])
+{
+	char own[16];
+	struct plink *pl;
+
+	ft_fmt(own, "%.15s", bdf);
+	pl = plink_get(d, attr->nlinks ? attr->links[0] : own);
+	if (pl)
+		plink_attr(pl, attr);
+	return pl;
+}
+
+bool plink_is_direct(const struct plink *pl)
+{
+	char bus[16], *dot;
+
+	if (!pl->info)
+		return true;
+	ft_strcpy(bus, pl->info->device, sizeof(bus));
+	dot = strrchr(bus, '.');
+	if (dot)
+		*dot = 0;
+	return !strncmp(pl->info->serves, bus, strlen(bus));
+}
+
+static void burst_add(struct burst *b, uint64_t ns, uint64_t n)
+{
+	if (!b->from_ns || ns > b->from_ns + WINDOW_NS) {
+		b->from_ns = ns;
+		b->n = 0;
+	}
+	b->n += n;
+	b->last_ns = ns;
+	if (b->peak < BURST_MIN)
+		b->first_ns = b->from_ns;
+	b->peak = MAX(b->peak, b->n);
+}
+
+static void before_note(struct ft_diag *d, struct plink *pl, uint64_t ns)
+{
+	if (ns + DATES_NS < d->start_ns)
+		return;
+	pl->before_ns = pl->before_ns ? MIN(pl->before_ns, ns) : ns;
+}
+
+static bool settles(const struct plink *pl, uint64_t ns)
+{
+	return pl->settle_ns && ns < pl->settle_ns + SETTLE_NS;
+}
+
+/* --- inventory --- */
+
+void pcie_inventory(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_inv_pci *e = (const void *)ev;
+	const struct ft_attrib_link *l;
+	struct plink *pl;
+	char device[16];
+
+	(void)attr;
+	ft_str_copy(ev, e->device, device, sizeof(device));
+	l = d->opts.attrib ? ft_attrib_link(d->opts.attrib, device) : NULL;
+	pl = plink_get(d, l ? l->key : device);
+	d->equals_due = true;
+	if (!pl)
+		return;
+	pl->info = l;
+	pl->possible = (struct ft_pci_link){ e->possible__gen, e->possible__width };
+	pl->target_gen = e->target_gen == FT_NONE_U32 ? 0 : e->target_gen;
+	if (pl->now_ns || e->now__gen == FT_NONE_U32)
+		return;
+	pl->now = (struct ft_pci_link){ e->now__gen, e->now__width };
+	pl->now_ns = ev->ts_ns;
+}
+
+/* --- errors --- */
+
+static void error_count(struct plink *pl, const char *name, size_t len, uint64_t n)
+{
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(pl->errors) - 1 && pl->errors[i].n &&
+	       (strncmp(pl->errors[i].name, name, len) != 0 || pl->errors[i].name[len]))
+		i++;
+	if (!pl->errors[i].n)
+		snprintf(pl->errors[i].name, sizeof(pl->errors[i].name), "%.*s", (int)len, name);
+	pl->errors[i].n += n;
+}
+
+/*
+ * A request that the device refuses: by software that reads what is not there. No cable, slot or
+ * card has to be at fault.
+ */
+static bool software_can(const char *name, size_t len)
+{
+	static const char *const soft[] = { "UnsupReq", "ACSViol", "CmpltAbrt", "UnxCmplt" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(soft); i++)
+		if (len == strlen(soft[i]) && !memcmp(name, soft[i], len))
+			return true;
+	return false;
+}
+
+/* An error that was not corrected; name NULL: nothing tells which. */
+static void hard_note(struct plink *pl, uint64_t ns, bool before, const char *name, size_t len)
+{
+	if (!pl->hard_ns)
+		pl->hard_before = true;
+	if (!pl->hard_ns || (pl->hard_before && !before))
+		pl->hard_ns = ns;
+	pl->hard_last_ns = MAX(pl->hard_last_ns, ns);
+	pl->hard_before &= before;
+	pl->hard_link |= !name || !software_can(name, len);
+}
+
+void pcie_aer(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_pcie_aer *e = (const void *)ev;
+	struct plink *pl = plink_of(d, attr, e->device);
+	unsigned int class = e->aer_class;
+	bool before = e->before == 1;
+	size_t len;
+	const char *s = ft_str_get(ev, e->errors, &len);
+
+	if (!pl || class > 2)
+		return;
+	if (before) {
+		pl->log_before[class] += ev->count;
+		before_note(d, pl, ev->ts_ns);
+	} else {
+		pl->events[strncmp(pl->key, e->device, 16) != 0][class] += ev->count;
+	}
+	if (class == 2 && !before && !settles(pl, ev->ts_ns))
+		burst_add(&pl->correctable, ev->ts_ns, ev->count);
+	if (class != 2 && !len)
+		hard_note(pl, ev->ts_ns, before, NULL, 0);
+	for (size_t i = 0, n; i < len; i += n + 1) {
+		n = strnlen(s + i, len - i);
+		if (!before)
+			error_count(pl, s + i, n, ev->count);
+		if (class != 2)
+			hard_note(pl, ev->ts_ns, before, s + i, n);
+	}
+}
+
+/* The kernel's own counters: of before the attach, and where no event comes all there is. */
+void pcie_counter(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_pcie_counter *e = (const void *)ev;
+	struct plink *pl = plink_of(d, attr, e->device);
+	unsigned int class = e->aer_class;
+	size_t len = strnlen(e->error, sizeof(e->error));
+	int end;
+
+	/* The file's last line adds the others up. */
+	if (!pl || class > 2 || e->delta == FT_NONE_U64 || !strncmp(e->error, "TOTAL", 5))
+		return;
+	end = strncmp(pl->key, e->device, 16) != 0;
+	if (e->before == 1) {
+		pl->counted_before[end][class] += e->delta;
+		return;
+	}
+	pl->counted[end][class] += e->delta;
+	if (d->watch[FT_KIND_pcie_aer] == WATCH_ON)
+		return;
+	error_count(pl, e->error, len, e->delta);
+	if (class == 2 && !settles(pl, ev->ts_ns))
+		burst_add(&pl->correctable, ev->ts_ns, e->delta);
+	else if (class != 2)
+		hard_note(pl, ev->ts_ns, false, e->error, len);
+}
+
+uint64_t plink_errors(const struct plink *pl, int end, int class)
+{
+	return MAX(pl->events[end][class], pl->counted[end][class]);
+}
+
+void pcie_recovery(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_pcie_recovery *e = (const void *)ev;
+	struct plink *pl = plink_of(d, attr, e->device);
+
+	if (!pl || e->before == 1)
+		return;
+	if (e->result == 0 || e->result == 3)
+		hard_note(pl, ev->ts_ns, false, NULL, 0);
+	pl->contained |= e->result == 0;
+	pl->unrecovered |= e->result == 3;
+	if (e->result == 2)
+		pl->unrecovered = false;
+	pl->settle_ns = ev->ts_ns;
+}
+
+/* --- speed and width --- */
+
+int plink_busy(const struct ft_diag *d, const struct plink *pl, uint64_t *since_ns)
+{
+	bool unknown = !pl->attr.ngpus, busy = false;
+
+	*since_ns = UINT64_MAX;
+	for (int i = 0; i < pl->attr.ngpus; i++) {
+		const struct plink *g = plink_by_bdf(d, pl->attr.gpus[i].bdf);
+
+		if (g && g->busy_ns) {
+			*since_ns = MIN(*since_ns, g->busy_ns);
+			busy = true;
+		} else if (g && !g->clocks_ns && g->nccl_ns && d->now_ns < g->nccl_ns + ACTIVE_NS) {
+			/* The calls before it are not kept. */
+			*since_ns = MIN(*since_ns, g->nccl_ns);
+			busy = true;
+		} else {
+			unknown |= !g || !g->clocks_ns;
+		}
+	}
+	return busy ? 1 : unknown ? -1 : 0;
+}
+
+bool pcie_is_degraded(const struct plink *pl)
+{
+	const struct ft_pci_link *n = &pl->now, *p = &pl->possible;
+
+	return n->width && n->width != FT_NONE_U32 &&
+	       ((p->width != FT_NONE_U32 && n->width < p->width) ||
+		(p->gen != FT_NONE_U32 && n->gen != FT_NONE_U32 && n->gen < p->gen));
+}
+
+static void state_add(struct plink *pl, struct ft_pci_link l, uint64_t ns)
+{
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(pl->states) - 1 && pl->states[i].ns &&
+	       (pl->states[i].l.gen != l.gen || pl->states[i].l.width != l.width))
+		i++;
+	pl->states[i].l = l;
+	pl->states[i].ns += ns;
+}
+
+/* An idle GPU lowers its speed and comes back: counted, no fault. Lanes are never saved so. */
+static void transitions_add(struct ft_diag *d, struct plink *pl, const struct ft_ev_pcie_link *e)
+{
+	bool known = e->transitions != FT_NONE_U64, same_width = e->from__width == e->to__width;
+	uint64_t n = known ? e->transitions : e->from__gen != e->to__gen || !same_width, since;
+
+	pl->transitions += n;
+	pl->inexact |= n && e->exact != 1;
+	if (!n || settles(pl, e->h.ts_ns))
+		return;
+	if (same_width && plink_busy(d, pl, &since) == 0)
+		pl->idle_transitions += n;
+	else
+		burst_add(&pl->flaps, e->h.ts_ns, n);
+}
+
+static void presence(struct plink *pl, uint64_t ns, bool there, bool orderly, uint8_t how)
+{
+	if (!there) {
+		if (!pl->gone_ns) {
+			pl->gone_ns = ns;
+			pl->gone_how = how;
+			pl->orderly = orderly;
+		}
+		pl->orderly &= orderly;
+		return;
+	}
+	pl->settle_ns = ns;
+	if (!pl->gone_ns)
+		return;
+	pl->resets += ns < pl->gone_ns + SETTLE_NS;
+	pl->gone_ns = 0;
+	pl->back_ns = ns;
+}
+
+static void state_set(struct plink *pl, const struct ft_ev_pcie_link *e)
+{
+	const struct ft_pci_link from = { e->from__gen, e->from__width };
+	const struct ft_pci_link to = { e->to__gen, e->to__width };
+	uint64_t ts = e->h.ts_ns;
+
+	if (to.width == FT_NONE_U32)
+		return;
+	if (to.gen == pl->now.gen && to.width == pl->now.width && pl->now_ns)
+		return;
+	if (from.width != FT_NONE_U32 && e->reason != 6)
+		state_add(pl, from,
+			  e->in_state_ns != FT_NONE_U64 ? e->in_state_ns
+			  : pl->now_ns			? ts - MIN(pl->now_ns, ts)
+							: 0);
+	pl->now = to;
+	pl->now_ns = ts;
+	pl->changed |= e->reason != 6;
+}
+
+void pcie_link(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_pcie_link *e = (const void *)ev;
+	struct plink *pl = plink_of(d, attr, e->port[0] ? e->port : e->device);
+
+	if (!pl)
+		return;
+	if (e->before == 1) {
+		before_note(d, pl, ev->ts_ns);
+		return;
+	}
+	if (e->possible__gen != FT_NONE_U32)
+		pl->possible.gen = e->possible__gen;
+	if (e->possible__width != FT_NONE_U32)
+		pl->possible.width = e->possible__width;
+	if (e->target_gen != FT_NONE_U32)
+		pl->target_gen = e->target_gen;
+	pl->training = e->training == 1;
+	pl->lbms_ns = e->lbms == 1 ? ev->ts_ns : pl->lbms_ns;
+	pl->labs_ns = e->labs == 1 ? ev->ts_ns : pl->labs_ns;
+	if (!e->to__width)
+		presence(pl, ev->ts_ns, false, false, FT_NONE_U8);
+	else if (e->to__width != FT_NONE_U32 && pl->gone_ns && pl->gone_how == FT_NONE_U8)
+		presence(pl, ev->ts_ns, true, false, 0);
+	transitions_add(d, pl, e);
+	state_set(pl, e);
+}
+
+/* --- there or not --- */
+
+void pcie_hotplug(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_pcie_hotplug *e = (const void *)ev;
+	struct plink *pl = plink_of(d, attr, e->port[0] ? e->port : e->device);
+	bool there = e->event == 0 || e->event == 2 || e->event == 4;
+
+	if (!pl)
+		return;
+	if (e->before == 1)
+		before_note(d, pl, ev->ts_ns);
+	else if (e->event != FT_NONE_U8)
+		presence(pl, ev->ts_ns, there, true, 1);
+}
+
+void pcie_gone(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_pcie_gone *e = (const void *)ev;
+	struct plink *pl = plink_of(d, attr, e->device[0] ? e->device : e->port);
+
+	if (!pl || e->how_seen == FT_NONE_U8)
+		return;
+	if (e->before == 1)
+		before_note(d, pl, ev->ts_ns);
+	presence(pl, ev->ts_ns, e->how_seen == 3, e->how_seen == 1, e->how_seen);
+}
+
+static void fell_off(struct plink *pl, uint64_t ns, bool before)
+{
+	if (pl->fell_ns && !pl->fell_before)
+		return;
+	pl->fell_ns = ns;
+	pl->fell_before = before;
+}
+
+/* --- GPU --- */
+
+void gpu_xid(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_gpu_xid *e = (const void *)ev;
+	struct plink *pl = plink_of(d, attr, e->bdf);
+	bool before = e->before == 1;
+	size_t i = 0;
+
+	if (!pl || e->xid == FT_NONE_U32)
+		return;
+	if (before)
+		before_note(d, pl, ev->ts_ns);
+	if (e->xid == 79)
+		fell_off(pl, ev->ts_ns, before);
+	while (i < ARRAY_SIZE(pl->xids) - 1 && pl->xids[i].n && pl->xids[i].xid != e->xid)
+		i++;
+	if (!pl->xids[i].n || (pl->xids[i].before && !before)) {
+		pl->xids[i].xid = e->xid;
+		pl->xids[i].n = 0;
+		pl->xids[i].first_ns = ev->ts_ns;
+		pl->xids[i].before = before;
+		ft_str_copy(ev, e->text, pl->xids[i].text, sizeof(pl->xids[i].text));
+	}
+	pl->xids[i].n += ev->count;
+	pl->xids[i].last_ns = ev->ts_ns;
+}
+
+static void slowdown_set(struct plink *pl, const struct ft_ev_gpu_clocks *e)
+{
+	bool on = e->reasons != FT_NONE_U64 && e->reasons & FT_CLOCKS_SLOWDOWN;
+	uint64_t ts = e->h.ts_ns;
+
+	if (pl->slowdown.on_ns) {
+		pl->slowdown.total_ns += ts - MIN(pl->slowdown.last_ns, ts);
+		pl->slowdown.last_ns = ts;
+	}
+	if (!on) {
+		pl->slowdown.on_ns = 0;
+		return;
+	}
+	if (!pl->slowdown.on_ns) {
+		pl->slowdown.on_ns = pl->slowdown.last_ns = ts;
+		pl->slowdown.times++;
+	}
+	pl->slowdown.first_ns = pl->slowdown.first_ns ? pl->slowdown.first_ns : ts;
+	pl->slowdown.reasons |= e->reasons & FT_CLOCKS_SLOWDOWN;
+	if (e->sm_mhz != FT_NONE_U32)
+		pl->slowdown.mhz_low = pl->slowdown.mhz_low ? MIN(pl->slowdown.mhz_low, e->sm_mhz)
+							    : e->sm_mhz;
+	if (e->temperature != FT_NONE_U32)
+		pl->slowdown.temperature = MAX(pl->slowdown.temperature, e->temperature);
+	if (e->power_mw != FT_NONE_U32)
+		pl->slowdown.power_mw = MAX(pl->slowdown.power_mw, e->power_mw);
+	if (e->power_limit_mw != FT_NONE_U32)
+		pl->slowdown.power_limit_mw = e->power_limit_mw;
+}
+
+/* P0 to P2 are what CUDA runs in; a lower one with work in it is at work, too. */
+void gpu_clocks(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_gpu_clocks *e = (const void *)ev;
+	struct plink *pl = plink_of(d, attr, e->bdf);
+	bool busy;
+
+	if (!pl)
+		return;
+	slowdown_set(pl, e);
+	if (e->pstate == FT_NONE_U8 && e->utilization == FT_NONE_U8)
+		return;
+	pl->pstate = e->pstate;
+	pl->utilization = e->utilization;
+	pl->clocks_ns = ev->ts_ns;
+	busy = e->pstate <= 2 || (e->utilization != FT_NONE_U8 && e->utilization > 0);
+	if (!busy)
+		pl->busy_ns = 0;
+	else if (!pl->busy_ns)
+		pl->busy_ns = ev->ts_ns;
+}
+
+/* Calls on a communicator whose GPU is known: that GPU has work. */
+void gpu_active(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	struct plink *pl = attr->ngpus == 1 && !attr->shared ? plink_by_bdf(d, attr->gpus[0].bdf)
+							     : NULL;
+
+	if (pl)
+		pl->nccl_ns = ev->ts_ns;
+}
+
+void gpu_nvlink(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_gpu_nvlink *e = (const void *)ev;
+	struct plink *pl = plink_of(d, attr, e->bdf);
+	uint64_t delta = e->delta == FT_NONE_U64 ? 0 : e->delta;
+
+	if (!pl)
+		return;
+	/* A card that has no bridge has its links down all the time. */
+	if (e->before == 1) {
+		pl->nvlink.before += delta;
+		return;
+	}
+	if (!delta && e->active != 0)
+		return;
+	pl->nvlink.n += delta;
+	pl->nvlink.downs += e->active == 0;
+	pl->nvlink.first_ns = pl->nvlink.first_ns ? pl->nvlink.first_ns : ev->ts_ns;
+	pl->nvlink.last_ns = ev->ts_ns;
+	pl->nvlink.link = e->link;
+	ft_str_copy(ev, e->error, pl->nvlink.error, sizeof(pl->nvlink.error));
+}
+
+/* --- the kernel log --- */
+
+void dev_log(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
+{
+	const struct ft_ev_dev_log *e = (const void *)ev;
+	struct plink *pl = plink_of(d, attr, e->bdf);
+	bool before = e->before == 1;
+	size_t i = 0;
+
+	if (!pl || e->what == FT_NONE_U8)
+		return;
+	if (e->what == 0)
+		fell_off(pl, ev->ts_ns, before);
+	/* That a slot gives less than the card can take is told at each boot: it dates nothing. */
+	if (before && e->what != 2 && e->what != 3)
+		before_note(d, pl, ev->ts_ns);
+	while (i < ARRAY_SIZE(pl->logs) - 1 && pl->logs[i].ns && pl->logs[i].what != e->what)
+		i++;
+	pl->logs[i].what = e->what;
+	pl->logs[i].before = before;
+	pl->logs[i].ns = ev->ts_ns;
+	ft_str_copy(ev, e->text, pl->logs[i].text, sizeof(pl->logs[i].text));
+}

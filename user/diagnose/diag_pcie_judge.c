@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+/* PCIe links, GPUs and what the kernel log says of them: what it means. */
+#include "diagnose/internal.h"
+
+/* In what kind of incident a link's strongest aspect results. */
+static const enum rule_id aspect_rule[A_MAX] = {
+	[A_GONE] = R_GONE,	    [A_XID] = R_XID,	    [A_SLOW] = R_PCIE_SLOW,
+	[A_ERRORS] = R_PCIE_ERRORS, [A_FLAP] = R_PCIE_FLAP, [A_LOG] = R_DEV_LOG,
+};
+
+/*
+ * What happened before the attach concerns who runs now only if a process that uses the device was
+ * there already; without any process to tell, not longer than an hour.
+ */
+static bool concerns_now(const struct ft_diag *d, const struct plink *pl, uint64_t ns)
+{
+	const struct dproc *p = pl->attr.user_pid ? dproc_find(d, pl->attr.user_pid) : NULL;
+
+	if (p && p->start_ns)
+		return p->start_ns <= ns;
+	return !HASH_COUNT(d->procs) && d->start_ns < ns + 3600 * NSEC_PER_SEC;
+}
+
+/* --- gone --- */
+
+static void gone_text(const struct plink *pl, struct aspect *a)
+{
+	static const char *const how[] = { "does not answer: every read gives ones", "removed",
+					   "in the kernel's error state: inaccessible", "",
+					   "not below its port any more" };
+
+	if (pl->fell_ns)
+		ft_fmt(a->text, "fell off the bus, by its driver");
+	else if (pl->gone_how == FT_NONE_U8)
+		ft_fmt(a->text, "its PCIe link is down");
+	else
+		ft_fmt(a->text, "%s%s", how[MIN(pl->gone_how, ARRAY_SIZE(how) - 1)],
+		       pl->gone_how == 1 && pl->attr.users ? " while in use" : "");
+}
+
+/* A driver that says so knows; silence may be a reset, and somebody may have taken out a spare. */
+static void judge_gone(struct ft_diag *d, struct plink *pl, bool final)
+{
+	struct aspect *a = &pl->aspects[A_GONE];
+	bool fell = pl->fell_ns && (!pl->fell_before || concerns_now(d, pl, pl->fell_ns));
+	bool settled = pl->gone_ns && d->now_ns >= pl->gone_ns + SETTLE_NS;
+	bool used = pl->attr.users, nobody = !HASH_COUNT(d->procs);
+
+	if (!a->confidence && !fell && !settled && !(final && pl->gone_ns && used))
+		return;
+	if (!a->confidence)
+		a->first_ns = fell && pl->gone_ns ? MIN(pl->fell_ns, pl->gone_ns)
+			      : fell		  ? pl->fell_ns
+						  : pl->gone_ns;
+	a->last_ns = pl->gone_ns ? d->now_ns : MAX(MAX(pl->fell_ns, pl->back_ns), a->last_ns);
+	if (!fell && !pl->gone_ns)
+		return; /* it is back: what was found stays */
+	if (!fell && !used && pl->orderly && !nobody)
+		return;
+	gone_text(pl, a);
+	a->confidence = fell || (used && settled) ? 3 : used || (nobody && !pl->orderly) ? 2 : 1;
+	ft_fmt(a->why, "%s",
+	       fell		 ? "the driver reported it"
+	       : used && settled ? "a traced process uses it, and it did not come back in 5 s"
+	       : used		 ? "a traced process uses it; a reset takes up to 5 s as well"
+	       : nobody		 ? "no process is traced: whether it was in use is not known"
+				 : "no traced process uses it");
+}
+
+/* --- slow --- */
+
+static uint64_t errors_near(const struct plink *pl)
+{
+	uint64_t last = MAX(pl->correctable.last_ns, pl->hard_last_ns);
+
+	return last && last + SETTLE_NS >= pl->now_ns && last <= pl->now_ns + SETTLE_NS;
+}
+
+/* The GPU was at work for long enough, with the link as it is now. */
+static bool busy_throughout(const struct ft_diag *d, const struct plink *pl, uint64_t busy_ns,
+			    bool final)
+{
+	uint64_t wait = pl->changed ? SPEED_WAIT_NS : SPEED_ATTACH_NS;
+
+	/* At the end there is nothing more to wait for: what it was at the change must do. */
+	if (final && busy_ns <= pl->now_ns)
+		return true;
+	return d->now_ns >= MAX(busy_ns, pl->now_ns) + wait;
+}
+
+static uint8_t slow_speed(const struct ft_diag *d, const struct plink *pl, bool final,
+			  struct aspect *a)
+{
+	uint64_t busy_ns;
+	int busy = plink_busy(d, pl, &busy_ns);
+	bool commanded = pl->target_gen && pl->target_gen < pl->possible.gen &&
+			 pl->now.gen <= pl->target_gen;
+
+	if (errors_near(pl)) {
+		ft_fmt(a->why, "errors came with it");
+		return 3;
+	}
+	if (busy == 0 || (busy == 1 && !busy_throughout(d, pl, busy_ns, final)))
+		return 0;
+	if (commanded) {
+		ft_fmt(a->why, "limited by command: the port asks for Gen%u (Link Control 2)",
+		       pl->target_gen);
+		return busy == 1 || !pl->attr.ngpus ? 2 : 1;
+	}
+	if (busy == 1) {
+		bool nvml = false;
+
+		for (int i = 0; i < pl->attr.ngpus; i++) {
+			const struct plink *g = plink_by_bdf(d, pl->attr.gpus[i].bdf);
+
+			nvml |= g && g->busy_ns;
+		}
+		ft_fmt(a->why, nvml ? "the GPU was at work before and after"
+				    : "NCCL calls were made on the GPU before and after");
+		return nvml ? 3 : 2;
+	}
+	if (plink_is_direct(pl) && pl->attr.ngpus)
+		return 0;
+	ft_fmt(a->why, pl->attr.ngpus
+			       ? "whether its GPUs are at work is not known; they save power "
+				 "on their own links, not on one above a switch"
+			       : "a NIC does not lower its speed when it is idle");
+	return 2;
+}
+
+static void slow_text(const struct plink *pl, struct aspect *a)
+{
+	char low[32], full[32], gbytes[40];
+
+	ft_pci_link_text(pl->low, low);
+	ft_pci_link_text(pl->possible, full);
+	gbytes_name(pl->possible, pl->low, gbytes);
+	ft_fmt(a->text, "%s -> %s, %s each way%s", full, low, gbytes,
+	       pl->changed ? "" : ", since before the attach");
+}
+
+static bool is_worse(struct ft_pci_link a, struct ft_pci_link b)
+{
+	return b.width == FT_NONE_U32 || ft_pci_gbytes(a) < ft_pci_gbytes(b);
+}
+
+static void judge_slow(struct ft_diag *d, struct plink *pl, bool final)
+{
+	struct aspect *a = &pl->aspects[A_SLOW];
+	bool narrow = pl->now.width < pl->possible.width && pl->possible.width != FT_NONE_U32;
+	uint8_t confidence = 0;
+
+	if (pl->low_now && !pcie_is_degraded(pl)) {
+		pl->low_now = false;
+		pl->low_end_ns = pl->now_ns;
+		a->last_ns = pl->now_ns;
+	}
+	if (!pcie_is_degraded(pl) || pl->gone_ns)
+		return;
+	if (pl->settle_ns && d->now_ns < pl->settle_ns + SETTLE_NS)
+		return;
+	if (narrow && !pl->training) {
+		confidence = 3;
+		ft_fmt(a->why, "fewer lanes than both ends have: no power saving takes them away");
+	} else if (!pl->training) {
+		confidence = slow_speed(d, pl, final, a);
+	}
+	if (confidence || pl->low_now)
+		a->last_ns = d->now_ns;
+	if (!confidence)
+		return;
+	if (!a->confidence)
+		a->first_ns = pl->now_ns;
+	a->confidence = MAX(a->confidence, confidence);
+	pl->low_now = true;
+	pl->low_end_ns = 0;
+	if (!is_worse(pl->now, pl->low))
+		return;
+	pl->low = pl->now;
+	slow_text(pl, a);
+}
+
+/*
+ * Both ends offer less than those of its equals: a link that was trained low, or set so by the
+ * firmware. Equals are what have the same vendor and device number; most of them must agree.
+ */
+static void compare_equals(struct ft_diag *d, struct plink *pl)
+{
+	size_t n;
+	const struct ft_attrib_link *l = ft_attrib_links(d->opts.attrib, &n), *me = pl->info;
+	struct ft_pci_link better = {};
+	unsigned int same = 0, more = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct ft_pci_link can = { l[i].possible_gen, l[i].possible_width };
+
+		if (l[i].serves_id != me->serves_id || strcmp(l[i].device, l[i].serves) != 0 ||
+		    !strcmp(l[i].key, pl->key))
+			continue;
+		same++;
+		if (!l[i].possible_gen || ft_pci_gbytes(can) <= ft_pci_gbytes(pl->possible))
+			continue;
+		more++;
+		better = can;
+	}
+	pl->equals = same;
+	pl->better_equals = 2 * more > same && same >= 2 ? more : 0;
+	pl->better = better;
+}
+
+static void compare_all(struct ft_diag *d)
+{
+	if (!d->equals_due || !d->opts.attrib)
+		return;
+	d->equals_due = false;
+	for (struct plink *pl = d->plinks; pl; pl = pl->hh.next)
+		if (pl->info && pl->info->serves_id && pl->possible.width != FT_NONE_U32 &&
+		    !strcmp(pl->info->device, pl->info->serves))
+			compare_equals(d, pl);
+}
+
+static void judge_equals(struct ft_diag *d, struct plink *pl)
+{
+	struct aspect *a = &pl->aspects[A_SLOW];
+	char low[32], full[32], gbytes[40];
+
+	if (!pl->better_equals || a->confidence || pl->gone_ns)
+		return;
+	a->confidence = pl->better_equals == pl->equals ? 2 : 1;
+	a->first_ns = d->start_ns;
+	a->last_ns = d->now_ns;
+	gbytes_name(pl->better, pl->possible, gbytes);
+	ft_fmt(a->text, "both ends offer only %s, %u of %u equals %s (%s each way)",
+	       ft_pci_link_text(pl->possible, low), pl->better_equals, pl->equals,
+	       ft_pci_link_text(pl->better, full), gbytes);
+	ft_fmt(a->why,
+	       "it does what both of its ends offer; that they offer less than their equals "
+	       "may be the slot, the firmware's setting or a damaged card");
+}
+
+/* --- errors, flaps, Xid, log --- */
+
+static void judge_errors(struct ft_diag *d, struct plink *pl)
+{
+	struct aspect *a = &pl->aspects[A_ERRORS];
+	const struct burst *c = &pl->correctable;
+	bool hard = pl->hard_ns && (!pl->hard_before || concerns_now(d, pl, pl->hard_ns));
+	uint64_t n[3] = {};
+
+	if (!hard && c->peak < BURST_MIN)
+		return;
+	for (int class = 0; class < 3; class ++)
+		n[class] = plink_errors(pl, 0, class) + plink_errors(pl, 1, class);
+	a->first_ns = !hard		     ? c->first_ns
+		      : c->peak >= BURST_MIN ? MIN(pl->hard_ns, c->first_ns)
+					     : pl->hard_ns;
+	a->last_ns = MAX(hard ? pl->hard_last_ns : 0, c->last_ns);
+	if (hard && pl->hard_link) {
+		a->confidence = pl->hard_before ? 2 : 3;
+		ft_fmt(a->why, "an error that was not corrected%s",
+		       pl->hard_before ? ", before the attach" : "");
+	} else if (c->peak >= BURST_MIN) {
+		a->confidence = c->peak >= BURST_BIG ? 3 : 2;
+		ft_fmt(a->why,
+		       "%llu corrected errors in a minute; a healthy link has a few in a day",
+		       (unsigned long long)c->peak);
+	} else {
+		a->confidence = 1;
+		ft_fmt(a->why, "a request was refused: software that reads what is not there does "
+			       "that on a healthy link");
+	}
+	ft_fmt(a->text, "%llu corrected, %llu uncorrected error%s%s", (unsigned long long)n[2],
+	       (unsigned long long)(n[0] + n[1]), ft_plural(n[0] + n[1], "s"),
+	       pl->unrecovered ? ", not recovered" : "");
+}
+
+static void judge_flaps(struct ft_diag *d, struct plink *pl)
+{
+	struct aspect *a = &pl->aspects[A_FLAP];
+	uint64_t since;
+
+	if (pl->flaps.peak < BURST_MIN)
+		return;
+	a->first_ns = pl->flaps.first_ns;
+	a->last_ns = pl->flaps.last_ns;
+	a->confidence = MAX(a->confidence, plink_busy(d, pl, &since) == 1 ? 3 : 2);
+	ft_fmt(a->text, "%s%llu changes of speed or width in %.0f s",
+	       pl->inexact ? "at least " : "",
+	       (unsigned long long)(pl->transitions - pl->idle_transitions),
+	       (a->last_ns - MIN(a->first_ns, a->last_ns)) / 1e9);
+	ft_fmt(a->why, "%s",
+	       a->confidence == 3
+		       ? "the GPU is at work: no power saving changes its link"
+		       : "whether it is idle is not known; power saving changes the speed, too");
+}
+
+static void judge_xid(struct ft_diag *d, struct plink *pl)
+{
+	struct aspect *a = &pl->aspects[A_XID];
+
+	for (size_t i = 0; i < ARRAY_SIZE(pl->xids) && pl->xids[i].n; i++) {
+		uint32_t xid = pl->xids[i].xid;
+		bool app = ft_xid_is_application(xid), before = pl->xids[i].before;
+		const char *text = ft_xid_text(xid);
+		uint8_t confidence = app || xid == 63 ? 1 : before ? 2 : 3;
+
+		/* Xid 79 is what "gone" stands for. */
+		if (xid == 79 || (before && (app || !concerns_now(d, pl, pl->xids[i].last_ns))))
+			continue;
+		a->first_ns = a->confidence ? MIN(a->first_ns, pl->xids[i].first_ns)
+					    : pl->xids[i].first_ns;
+		a->last_ns = MAX(a->last_ns, pl->xids[i].last_ns);
+		if (confidence <= a->confidence)
+			continue;
+		a->confidence = confidence;
+		ft_fmt(a->text, "Xid %u: %s", xid, text ? text : pl->xids[i].text);
+		ft_fmt(a->why, "%s",
+		       app	   ? "an application error by the driver's own table"
+		       : xid == 63 ? "a record that memory was replaced; it takes effect at a reset"
+		       : before	   ? "reported before the attach, while its process ran"
+				   : "the driver reported it");
+	}
+}
+
+static void judge_logs(struct plink *pl)
+{
+	struct aspect *a = &pl->aspects[A_LOG];
+
+	for (size_t i = 0; i < ARRAY_SIZE(pl->logs) && pl->logs[i].ns; i++) {
+		uint8_t what = pl->logs[i].what;
+		bool health = what == 1 && !pl->logs[i].before;
+
+		/* Less bandwidth than the card can take is what the slot gives: told at each boot. */
+		if (!health && what != 2)
+			continue;
+		a->first_ns = a->confidence ? a->first_ns : pl->logs[i].ns;
+		a->last_ns = pl->logs[i].ns;
+		a->confidence = pl->logs[i].before ? 1 : 2;
+		ft_fmt(a->text, "%s",
+		       health ? "its firmware reports trouble" : "its slot gives too little power");
+		ft_fmt(a->why, "by its driver's line in the kernel log");
+	}
+}
+
+/* --- findings --- */
+
+static void finding_of(struct finding *f, struct plink *pl, enum rule_id rule)
+{
+	*f = (struct finding){ .rule = rule, .link = pl, .aside = false };
+	plink_name(pl, rule != R_PCIE_SLOW && rule != R_PCIE_ERRORS && rule != R_PCIE_FLAP,
+		   f->object, sizeof(f->object));
+	finding_ranks(f, pl->attr.ranks, pl->attr.nranks);
+}
+
+static enum aspect_id strongest(const struct plink *pl)
+{
+	enum aspect_id weak = A_MAX;
+
+	for (int id = 0; id < A_MAX; id++) {
+		if (pl->aspects[id].confidence >= 2)
+			return id;
+		if (pl->aspects[id].confidence && weak == A_MAX)
+			weak = id;
+	}
+	return weak;
+}
+
+static void next_commands(const struct plink *pl, struct finding *f)
+{
+	const struct ft_attrib_link *l = pl->info;
+	bool commanded = pl->target_gen && pl->possible.gen != FT_NONE_U32 &&
+			 pl->target_gen < pl->possible.gen;
+
+	if (commanded && l && l->port[0] && f->rule == R_PCIE_SLOW)
+		lines_add(
+			&f->next,
+			"setpci -s %s CAP_EXP+30.W shows the commanded speed (last digit %u); ask who "
+			"set it (firmware, a script)",
+			l->port, pl->target_gen);
+	if (l && l->port[0])
+		lines_add(&f->next, "lspci -vv -s %s; lspci -vv -s %s (LnkSta, LnkCtl2, AER)",
+			  l->port, l->device);
+	else
+		lines_add(&f->next, "lspci -vv -s %s (LnkSta, LnkCtl2, AER)", pl->key);
+	if (pl->attr.ngpus)
+		lines_add(&f->next, "dmesg | grep -iE 'xid|aer|pcie'");
+}
+
+static void link_finding(struct ft_diag *d, struct plink *pl)
+{
+	_cleanup_free_ struct finding *f = malloc(sizeof(*f));
+	enum aspect_id main = strongest(pl);
+	const struct aspect *a = &pl->aspects[main];
+
+	if (main == A_MAX || !f)
+		return;
+	finding_of(f, pl, aspect_rule[main]);
+	f->confidence = a->confidence;
+	f->since_ns = a->first_ns;
+	f->aside = !pl->attr.users && HASH_COUNT(d->procs) > 0;
+	f->mild = main == A_ERRORS && !(pl->hard_ns && pl->hard_link);
+	ft_fmt(f->text, "%.120s: %.100s", f->object, a->text);
+	ft_fmt(f->why, "%s", a->why);
+	plink_evidence(d, pl, main, &f->evidence);
+	for (int id = 0; id < A_MAX; id++) {
+		const struct aspect *o = &pl->aspects[id];
+
+		if (!o->confidence)
+			continue;
+		f->since_ns = MIN(f->since_ns, o->first_ns);
+		f->last_ns = MAX(f->last_ns, o->last_ns);
+		if (id != (int)main)
+			plink_evidence(d, pl, id, &f->evidence);
+	}
+	if (pl->before_ns && pl->before_ns < f->since_ns)
+		f->since_ns = pl->before_ns;
+	if (pl->low.width != FT_NONE_U32)
+		gbytes_name(pl->possible, pl->low, f->cost);
+	next_commands(pl, f);
+	finding_submit(d, f);
+}
+
+static void reason_names(uint64_t reasons, char *out, size_t size)
+{
+	static const struct {
+		uint64_t bit;
+		const char *name;
+	} names[] = {
+		{ 0x40, "hardware thermal slowdown" },
+		{ 0x80, "power brake (by the power supply)" },
+		{ 0x08, "hardware slowdown" },
+		{ 0x20, "software thermal slowdown" },
+	};
+	size_t len = 0;
+
+	out[0] = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		/* The general bit says nothing when one of its reasons is there. */
+		if (!(reasons & names[i].bit) || (names[i].bit == 0x08 && reasons & 0xc0))
+			continue;
+		len += snprintf(out + len, size - len, "%s%s", len ? ", " : "", names[i].name);
+		if (len >= size)
+			return;
+	}
+}
+
+static void slowdown_finding(struct ft_diag *d, struct plink *pl)
+{
+	_cleanup_free_ struct finding *f = NULL;
+	uint64_t total = pl->slowdown.total_ns;
+	char why[96], facts[120] = "";
+
+	if (!pl->slowdown.times)
+		return;
+	f = malloc(sizeof(*f));
+	if (!f)
+		return;
+	if (pl->slowdown.on_ns)
+		total += d->now_ns - pl->slowdown.last_ns;
+	finding_of(f, pl, R_SLOWDOWN);
+	reason_names(pl->slowdown.reasons, why, sizeof(why));
+	f->aside = !pl->attr.users && HASH_COUNT(d->procs) > 0;
+	f->confidence = pl->slowdown.reasons & 0xc8 && total >= 2 * NSEC_PER_SEC ? 3 : 2;
+	f->since_ns = pl->slowdown.first_ns;
+	f->last_ns = pl->slowdown.on_ns ? d->now_ns : pl->slowdown.last_ns;
+	ft_fmt(f->text, "%s: %s", f->object, why);
+	ft_fmt(f->why, "NVML names it as what limits the clocks");
+	lines_add(&f->evidence, "%s, %u time%s, %.1f s in all%s", why, pl->slowdown.times,
+		  ft_plural(pl->slowdown.times, "s"), total / 1e9,
+		  pl->slowdown.on_ns ? ", still so" : "");
+	if (pl->slowdown.mhz_low)
+		ft_fmt(facts, "SM clock down to %u MHz", pl->slowdown.mhz_low);
+	if (pl->slowdown.temperature)
+		snprintf(facts + strlen(facts), sizeof(facts) - strlen(facts), "%sup to %u C",
+			 facts[0] ? ", " : "", pl->slowdown.temperature);
+	if (pl->slowdown.power_mw)
+		snprintf(facts + strlen(facts), sizeof(facts) - strlen(facts), "%s%u of %u W",
+			 facts[0] ? ", " : "", pl->slowdown.power_mw / 1000,
+			 pl->slowdown.power_limit_mw / 1000);
+	if (facts[0])
+		lines_add(&f->evidence, "%s", facts);
+	finding_submit(d, f);
+}
+
+static void nvlink_finding(struct ft_diag *d, struct plink *pl)
+{
+	_cleanup_free_ struct finding *f = NULL;
+	const char *what = pl->nvlink.error[0] ? pl->nvlink.error : "error";
+
+	if (!pl->nvlink.downs && pl->nvlink.n < BURST_MIN)
+		return;
+	f = malloc(sizeof(*f));
+	if (!f)
+		return;
+	finding_of(f, pl, R_NVLINK);
+	f->aside = !pl->attr.users && HASH_COUNT(d->procs) > 0;
+	f->confidence = pl->nvlink.downs ? 3 : 2;
+	f->since_ns = pl->nvlink.first_ns;
+	f->last_ns = pl->nvlink.last_ns;
+	if (pl->nvlink.downs)
+		ft_fmt(f->text, "%s: NVLink %u went down", f->object, pl->nvlink.link);
+	else
+		ft_fmt(f->text, "%s: %llu NVLink errors (%s)", f->object,
+		       (unsigned long long)pl->nvlink.n, what);
+	ft_fmt(f->why, "counted by NVML");
+	lines_add(&f->evidence, "NVLink %u: %llu %s since the attach, %llu before; down %u time%s",
+		  pl->nvlink.link, (unsigned long long)pl->nvlink.n, what,
+		  (unsigned long long)pl->nvlink.before, pl->nvlink.downs,
+		  ft_plural(pl->nvlink.downs, "s"));
+	finding_submit(d, f);
+}
+
+/* Who uses it now; who did stays when nobody does any more. */
+static void users_update(struct ft_diag *d, struct plink *pl)
+{
+	struct ft_attr now;
+
+	if (!pl->info || !d->opts.attrib)
+		return;
+	ft_attrib_link_attr(d->opts.attrib, pl->key, &now);
+	if (now.users || !pl->attr.users)
+		pl->attr = now;
+}
+
+/* Most links have nothing to tell. */
+static bool has_news(const struct plink *pl)
+{
+	return pcie_is_degraded(pl) || pl->low_now || pl->better_equals || pl->gone_ns ||
+	       pl->back_ns || pl->fell_ns || pl->hard_ns || pl->correctable.n || pl->flaps.n ||
+	       pl->xids[0].n || pl->logs[0].ns || pl->slowdown.times || pl->nvlink.n ||
+	       pl->nvlink.downs;
+}
+
+void pcie_judge(struct ft_diag *d, bool final)
+{
+	compare_all(d);
+	for (struct plink *pl = d->plinks; pl; pl = pl->hh.next) {
+		if (!has_news(pl))
+			continue;
+		users_update(d, pl);
+		judge_gone(d, pl, final);
+		judge_slow(d, pl, final);
+		judge_equals(d, pl);
+		judge_errors(d, pl);
+		judge_flaps(d, pl);
+		judge_xid(d, pl);
+		judge_logs(pl);
+		link_finding(d, pl);
+		slowdown_finding(d, pl);
+		nvlink_finding(d, pl);
+	}
+}

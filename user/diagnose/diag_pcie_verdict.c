@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+/* What the verdict says of PCIe links that are not at fault, of those not judged, and of users. */
+#include "diagnose/internal.h"
+
+unsigned int plinks_known(const struct ft_diag *d)
+{
+	unsigned int n = 0;
+
+	for (const struct plink *pl = d->plinks; pl; pl = pl->hh.next)
+		n += pl->info && pl->now.width != FT_NONE_U32;
+	return n;
+}
+
+/* "0 errors on 16", or how many below the threshold. */
+static void errors_words(const struct ft_diag *d, char *out, size_t size)
+{
+	uint64_t n = 0;
+
+	for (const struct plink *pl = d->plinks; pl; pl = pl->hh.next)
+		for (int class = 0; class < 3; class ++)
+			n += plink_errors(pl, 0, class) + plink_errors(pl, 1, class);
+	if (n)
+		snprintf(out, size, "%llu AER error%s, less than %u in a minute on each",
+			 (unsigned long long)n, ft_plural(n, "s"), BURST_MIN);
+	else
+		snprintf(out, size, "0 AER errors");
+}
+
+/* What is slower and no fault was idle, or is among the blind spots. */
+void pcie_clean(const struct ft_diag *d, bool errors_watched, char *out, size_t size)
+{
+	unsigned int n = plinks_known(d), low = 0, resets = 0;
+	uint64_t idle = 0;
+	char errors[80] = "", more[80] = "";
+
+	for (const struct plink *pl = d->plinks; pl; pl = pl->hh.next) {
+		low += pl->info && pcie_is_degraded(pl);
+		idle += pl->idle_transitions;
+		resets += pl->resets;
+	}
+	if (errors_watched)
+		errors_words(d, errors, sizeof(errors));
+	if (idle)
+		ft_fmt(more, ", %llu speed change%s of idle GPUs", (unsigned long long)idle,
+		       ft_plural(idle, "s"));
+	if (resets)
+		snprintf(more + strlen(more), sizeof(more) - strlen(more), ", %u reset%s", resets,
+			 ft_plural(resets, "s"));
+	if (low)
+		snprintf(out, size, "PCIe: %u of %u links at full speed%s%s%s", n - low, n,
+			 errors[0] ? ", " : "", errors, more);
+	else
+		snprintf(out, size, "PCIe: %u link%s at full speed%s%s%s", n, ft_plural(n, "s"),
+			 errors[0] ? ", " : "", errors, more);
+}
+
+void pcie_clean_errors(const struct ft_diag *d, char *out, size_t size)
+{
+	char errors[80];
+
+	errors_words(d, errors, sizeof(errors));
+	snprintf(out, size, "PCIe errors: %s on %u link%s", errors, plinks_known(d),
+		 ft_plural(plinks_known(d), "s"));
+}
+
+void pcie_blind(const struct ft_diag *d, struct lines *l)
+{
+	unsigned int n = plinks_known(d), no_aer = 0, asleep = 0, unjudged = 0;
+	const struct plink *one = NULL;
+	char name[160], now[32], full[32];
+	uint64_t since;
+
+	for (const struct plink *pl = d->plinks; pl; pl = pl->hh.next) {
+		no_aer += pl->info && pl->info->no_aer;
+		asleep += pl->info && pl->info->asleep;
+		if (!pl->info || !pcie_is_degraded(pl) || pl->aspects[A_SLOW].confidence ||
+		    plink_busy(d, pl, &since) != -1)
+			continue;
+		unjudged++;
+		one = one ? one : pl;
+	}
+	if (no_aer)
+		lines_add(l,
+			  "PCIe errors on %u of %u links: the kernel does not handle AER there "
+			  "(the firmware does, or nobody)",
+			  no_aer, n);
+	if (asleep)
+		lines_add(l,
+			  "%u PCIe link%s of a suspended device: not read, that would wake it up",
+			  asleep, ft_plural(asleep, "s"));
+	if (!one)
+		return;
+	plink_name(one, false, name, sizeof(name));
+	lines_add(l,
+		  "%u PCIe link%s below full speed and not judged: whether the GPU is idle is not "
+		  "known (%.100s: %s of %s)",
+		  unjudged, ft_plural(unjudged, "s"), name, ft_pci_link_text(one->now, now),
+		  ft_pci_link_text(one->possible, full));
+}
+
+/* Where no rank is known. */
+void pcie_users(const struct ft_diag *d, const struct finding *f, char *out, size_t size)
+{
+	const struct ft_attr *a = &f->link->attr;
+	const struct dproc *p = a->user_pid ? dproc_find(d, a->user_pid) : NULL;
+
+	out[0] = 0;
+	if (f->nranks && a->truncated && a->ranks_all > f->nranks) {
+		_cleanup_buf_ struct ft_buf b = {};
+
+		ranks_name(&b, f->ranks, f->nranks, false);
+		snprintf(out, size,
+			 "%s and more (%d of %u) directly, by the devices below the link",
+			 b.s ? b.s : "", f->nranks, a->ranks_all);
+	} else if (!f->nranks && a->users) {
+		snprintf(out, size,
+			 "pid %u (%s)%s, whose rank is not known, by the device that it uses",
+			 a->user_pid, p ? p->task : "?", a->users > 1 ? " and others" : "");
+	} else if (!f->nranks) {
+		snprintf(out, size, "not known: no process is traced");
+	}
+}
