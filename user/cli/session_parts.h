@@ -117,6 +117,9 @@ void session_seed(struct session *s);
 /* Names what cannot be seen, in the output and the verdict. */
 void session_unseen(struct session *s, const char *what, int err);
 
+/* --- session_devices.c: GPUs, NICs and links of the node, whoever uses them --- */
+void session_devices_watch(struct session *s);
+
 /* --- session_signal.c --- */
 int session_signals(struct session *s);
 /* The signal that asked for the end, 0: none yet. */

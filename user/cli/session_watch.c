@@ -6,16 +6,7 @@
 
 #include "cli/session_parts.h"
 #include "host/fs.h"
-#include "host/nvml.h"
 #include "host/proc.h"
-
-#define ANSWER_MS 200  /* a device that does not answer reads in time is named */
-#define NVML_MS	  2000 /* it asks each GPU, and wakes those up that sleep */
-
-static void to_record(void *ctx, struct ft_hdr *ev)
-{
-	session_record(ctx, ev, ev->size);
-}
 
 /* A fork has its parent's namespace and, until it executes something, its parent's facts. */
 void session_proc_started(struct session *s, const struct ft_ev_proc_start *e)
@@ -330,44 +321,10 @@ static int targets_add(struct session *s, struct ft_pidset *set)
 	return 0;
 }
 
-static void gpus_watch(struct session *s)
-{
-	_cleanup_(ft_nvml_freep) struct ft_nvml *nv = NULL;
-	int err;
-
-	if (!ft_nvml_wanted("", s->pci))
-		return;
-	err = ft_nvml_read(NULL, NVML_MS, &nv);
-	ft_nvml_emit(nv, err, "", ft_mono_ns(), to_record, s);
-}
-
-/* The devices of the node, whoever uses them. */
-static void devices_watch(struct session *s)
-{
-	struct ft_pcie_opts opts = { .root = "", .interval_ms = s->opts->pcie_interval_ms };
-	int err = ft_pci_read("", ANSWER_MS, &s->pci);
-
-	if (err) {
-		session_unseen(s, "the PCI devices", err);
-		return;
-	}
-	ft_pci_emit(s->pci, ft_mono_ns(), to_record, s);
-	err = ft_pcie_src_new(&s->pcie, s->bpf, s->loop, &s->emit, s->pci, &opts);
-	if (err)
-		session_unseen(s, "PCIe links", err);
-	err = ft_klog_src_new(&s->klog, s->bpf, s->loop, &s->emit, s->pci, "");
-	if (err)
-		session_unseen(s, "the kernel log", err);
-	err = ft_gpu_src_new(&s->gpus, s->bpf, s->loop, &s->emit, s->pci);
-	if (err)
-		session_unseen(s, "the state of GPUs", err);
-	gpus_watch(s);
-}
-
 /* Without a target the node itself is watched: the job may be gone already. */
 void session_watch(struct session *s, const struct ft_pidset *set)
 {
-	devices_watch(s);
+	session_devices_watch(s);
 	for (size_t i = 0; i < set->n; i++)
 		session_look_add(s, set->pids[i], true);
 	session_look(s);

@@ -143,8 +143,8 @@ struct ft_attr_nic {
 struct ft_attr {
 	uint8_t nranks, ngpus, nnics, nlinks;
 	bool shared;
-	bool truncated;	  /* more than FT_ATTR_MAX were possible */
-	bool ended;	  /* the process had ended before, or does now; not in the JSON line */
+	bool truncated; /* more than FT_ATTR_MAX were possible */
+	bool ended;	/* the process had ended before, or does now; not in the JSON line */
 	/*
 	 * not in the JSON line: all ranks, those included for which there was no room; of a PCIe
 	 * link or GPU the traced processes that use it, and the first of them
