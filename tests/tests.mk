@@ -53,15 +53,22 @@ $(vm): tests/tests.mk
 	$(Q)printf '#!/bin/sh\n# deadline: 600\nexec tests/vm/kernel %s\n' $(@F) >$@
 	$(Q)chmod +x $@
 
-vm-build: all workload $(vm)
+# The simulated GPU node, for each kernel; the guests have no headers.
+hgx := $(KERNELS:%=hgx-%)
+
+$(hgx): hgx-%:
+	$(call say,HGX,$*)
+	$(Q)BUILD=$(BUILD) tests/vm/hgx/build $*
+
+vm-build: all workload $(vm) $(hgx)
 
 check-vm:
 	scripts/setup vm
-	$(MAKE) -j$(shell nproc) vm-build
 	-scripts/vm fetch $(KERNELS)
+	$(MAKE) -j$(shell nproc) vm-build
 	FT_VM_KERNEL=$(lastword $(KERNELS)) tests/run -j 2 tests/vm/lab.sh $(vm)
 
-.PHONY: tests-build fuzz-build check check-fast bench vm-build check-vm
+.PHONY: tests-build fuzz-build check check-fast bench vm-build check-vm $(hgx)
 bench: all workload $(BUILD)/tests/bench/kstats $(BUILD)/tests/e2e/udp_burst
 	tests/bench/run
 
