@@ -34,6 +34,11 @@ void session_devices_watch(struct session *s)
 	(void)s;
 }
 
+void session_log_watch(struct session *s)
+{
+	(void)s;
+}
+
 pid_t ft_gpu_src_pid(const struct ft_gpu_src *s)
 {
 	(void)s;

@@ -53,6 +53,39 @@ static void test_sorts(void **state)
 	ft_order_free(o);
 }
 
+static void push_before(struct ft_order *o, uint64_t ts, uint32_t pid)
+{
+	struct ft_rec r;
+
+	ft_rec_new(&r, FT_KIND_proc_exit, ts);
+	r.h.pid = pid;
+	r.h.flags = FT_REC_BEFORE;
+	assert_int_equal(ft_order_push(o, &r, r.h.size), 0);
+}
+
+/* The kernel log's history comes after the inventory that was made of the present. */
+static void test_before(void **state)
+{
+	static struct got g;
+	struct ft_order *o;
+
+	(void)state;
+	memset(&g, 0, sizeof(g));
+	assert_int_equal(ft_order_new(&o, 100, 100, sink, &g), 0);
+	push(o, 1000, 1);
+	push_before(o, 10, 2);
+	push_before(o, 20, 3);
+	push(o, 1001, 4);
+	push(o, 999, 5);
+	ft_order_advance(o, UINT64_MAX);
+	assert_int_equal(g.n, 5);
+	for (uint32_t i = 0; i < 5; i++)
+		assert_int_equal(g.pid[i], ((const uint32_t[]){ 5, 1, 2, 3, 4 })[i]);
+	assert_int_equal(g.ts[2], 10);
+	assert_int_equal(g.late, 0);
+	ft_order_free(o);
+}
+
 static void test_hold_and_late(void **state)
 {
 	static struct got g;
@@ -129,9 +162,9 @@ static void test_no_wrap(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sorts),	cmocka_unit_test(test_hold_and_late),
-		cmocka_unit_test(test_bound),	cmocka_unit_test(test_refuses),
-		cmocka_unit_test(test_no_wrap),
+		cmocka_unit_test(test_sorts),	      cmocka_unit_test(test_before),
+		cmocka_unit_test(test_hold_and_late), cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_refuses),	      cmocka_unit_test(test_no_wrap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,11 +35,16 @@ void session_devices_watch(struct session *s)
 	err = ft_pcie_src_new(&s->pcie, s->bpf, s->loop, &s->emit, s->pci, &opts);
 	if (err)
 		session_unseen(s, "PCIe links", err);
-	err = ft_klog_src_new(&s->klog, s->bpf, s->loop, &s->emit, s->pci, "");
-	if (err)
-		session_unseen(s, "the kernel log", err);
 	err = ft_gpu_src_new(&s->gpus, s->bpf, s->loop, &s->emit, s->pci);
 	if (err)
 		session_unseen(s, "the state of GPUs", err);
 	gpus_watch(s);
+}
+
+void session_log_watch(struct session *s)
+{
+	int err = s->pci ? ft_klog_src_new(&s->klog, s->bpf, s->loop, &s->emit, s->pci, "") : 0;
+
+	if (err)
+		session_unseen(s, "the kernel log", err);
 }

@@ -119,6 +119,8 @@ void session_unseen(struct session *s, const char *what, int err);
 
 /* --- session_devices.c: GPUs, NICs and links of the node, whoever uses them --- */
 void session_devices_watch(struct session *s);
+/* After the inventory: its lines of before the attach are about what that names. */
+void session_log_watch(struct session *s);
 
 /* --- session_signal.c --- */
 int session_signals(struct session *s);

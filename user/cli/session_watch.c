@@ -334,6 +334,7 @@ void session_watch(struct session *s, const struct ft_pidset *set)
 		s->others_error = ft_nccl_src_find(s->nccl);
 	if (s->opts->all)
 		session_look(s);
+	session_log_watch(s);
 }
 
 int session_targets(struct session *s, struct ft_pidset *set)

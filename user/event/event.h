@@ -193,7 +193,8 @@ void ft_order_free(struct ft_order *o);
 /* So long after a retransmission it is asked whether it had been in vain (tcp.late). */
 #define FT_LOOK_NS (200 * NSEC_PER_MSEC)
 /*
- * Copies the record (checked before). Over max_records the oldest goes out early. 0, -ENOMEM, or
+ * Copies the record (checked before). Over max_records the oldest goes out early. A record from
+ * before the attach (FT_REC_BEFORE) has its turn after all that was pushed until then. 0, -ENOMEM, or
  * ft_rec_check's.
  */
 int ft_order_push(struct ft_order *o, const void *rec, size_t len);

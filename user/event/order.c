@@ -14,6 +14,7 @@ struct ft_order {
 	struct node *heap;
 	size_t n, cap, max;
 	uint64_t hold_ns, seq, last_ts;
+	uint64_t newest; /* that was pushed, of what is not from before the attach */
 	ft_sink_fn sink;
 	void *ctx;
 };
@@ -71,14 +72,15 @@ static void sift_down(struct node *h, size_t n, size_t i)
 static void hand_on(struct ft_order *o)
 {
 	struct ft_hdr *ev = o->heap[0].ev;
+	uint64_t ts = o->heap[0].ts;
 
 	o->heap[0] = o->heap[--o->n];
 	if (o->n)
 		sift_down(o->heap, o->n, 0);
-	if (ev->ts_ns < o->last_ts)
+	if (ts < o->last_ts)
 		ev->flags |= FT_REC_LATE;
 	else
-		o->last_ts = ev->ts_ns;
+		o->last_ts = ts;
 	o->sink(o->ctx, ev);
 	free(ev);
 }
@@ -98,6 +100,15 @@ static int heap_room(struct ft_order *o)
 	return 0;
 }
 
+/* What is older than the inventory comes after it all the same: it is about those devices. */
+static uint64_t turn_of(struct ft_order *o, const struct ft_hdr *ev)
+{
+	if (ev->flags & FT_REC_BEFORE)
+		return MAX(ev->ts_ns, o->newest);
+	o->newest = MAX(o->newest, ev->ts_ns);
+	return ev->ts_ns;
+}
+
 int ft_order_push(struct ft_order *o, const void *rec, size_t len)
 {
 	int err = ft_rec_check(rec, len);
@@ -112,7 +123,7 @@ int ft_order_push(struct ft_order *o, const void *rec, size_t len)
 		return -ENOMEM;
 	memcpy(copy, rec, len);
 	copy->flags &= ~FT_REC_LATE;
-	o->heap[o->n] = (struct node){ copy->ts_ns, o->seq++, copy };
+	o->heap[o->n] = (struct node){ turn_of(o, copy), o->seq++, copy };
 	sift_up(o->heap, o->n++);
 	while (o->n > o->max)
 		hand_on(o);
