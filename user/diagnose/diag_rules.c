@@ -92,7 +92,8 @@ static void link_down(struct ft_diag *d, const struct ft_ev_net_link *e, struct 
 	       ft_plural(p->downs, "s"));
 	lines_add(&f->evidence, "carrier lost %u time%s while watched; carrier now: %s", p->downs,
 		  ft_plural(p->downs, "s"),
-		  e->carrier == 1   ? "yes"
+		  e->removed == 1   ? "no, the interface is gone"
+		  : e->carrier == 1 ? "yes"
 		  : e->carrier == 0 ? "no"
 				    : "unknown");
 	if (e->carrier_down_count != FT_NONE_U32)
@@ -118,14 +119,18 @@ static void link_speed(struct ft_diag *d, const struct ft_ev_net_link *e, struct
 
 void rule_link(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
+	const struct ft_ev_net_link *e = (const void *)ev;
 	struct place *p = attr->nnics ? place_of(d, &attr->nics[0]) : NULL;
 
 	/* Interfaces go down with the job's namespaces when it ends. */
 	if (!p || all_ended(d))
 		return;
+	/* A driver loaded anew, a container's end: nobody that is known sent through it. */
+	if (e->removed == 1 && !p->crossed)
+		return;
 	place_add_owners(p, attr);
-	link_down(d, (const void *)ev, p);
-	link_speed(d, (const void *)ev, p);
+	link_down(d, e, p);
+	link_speed(d, e, p);
 }
 
 void rule_tx_timeout(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)

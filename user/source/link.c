@@ -79,7 +79,8 @@ static uint32_t delta(uint32_t now, uint32_t before)
 	return now == FT_NONE_U32 || before == FT_NONE_U32 ? FT_NONE_U32 : now - before;
 }
 
-static void emit_change(struct ns *ns, const struct ft_netdev *now, const struct ft_netdev *before)
+static void emit_change(struct ns *ns, const struct ft_netdev *now, const struct ft_netdev *before,
+			bool removed)
 {
 	struct ft_ev_net_link *e;
 	struct ft_rec rec;
@@ -91,6 +92,7 @@ static void emit_change(struct ns *ns, const struct ft_netdev *now, const struct
 	e->carrier_down_count = now->carrier_down_count;
 	e->carrier_down_delta = delta(now->carrier_down_count, before->carrier_down_count);
 	e->carrier = now->carrier;
+	e->removed = removed;
 	ft_strcpy(e->ifname, now->ifname, sizeof(e->ifname));
 	ft_emit(&ns->src->emit, &rec);
 }
@@ -105,7 +107,7 @@ static bool flapped(const struct ft_netdev *a, const struct ft_netdev *b)
 static void report(struct ns *ns, struct link_iface *i)
 {
 	if (flapped(&i->d, &i->told) || i->d.speed_mbps != i->told.speed_mbps)
-		emit_change(ns, &i->d, &i->told);
+		emit_change(ns, &i->d, &i->told, false);
 	i->told = i->d;
 	i->dirty = false;
 }
@@ -206,7 +208,7 @@ static void iface_gone(struct ns *ns, struct link_iface *old)
 	old->d.carrier = 0;
 	old->d.speed_mbps = FT_NONE_U32;
 	if (old->told.carrier)
-		emit_change(ns, &old->d, &old->told);
+		emit_change(ns, &old->d, &old->told, true);
 	*old = ns->list.v[--ns->list.n];
 }
 
