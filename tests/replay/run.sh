@@ -62,7 +62,7 @@ done
 # The fixtures are what their generator makes (recorded ones are not its own).
 if [[ ${1-} != --update ]]; then
 	made=$(mktemp -d)
-	./generate "$made"
+	./generate "$made" && ./generate-pcie "$made"
 	for fixture in "$made"/*.ndjson; do
 		cmp -s "$fixture" "$(basename "$fixture")"
 		tap $? "$(basename "$fixture" .ndjson): as generated"

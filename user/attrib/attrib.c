@@ -59,6 +59,7 @@ static const struct {
 	{ FT_KIND_tcp_retransmit, flow_learn },
 	{ FT_KIND_tcp_reset, flow_learn },
 	{ FT_KIND_inv_gpu_proc, gpu_proc_inventory },
+	{ FT_KIND_pcie_counter, pci_counted },
 };
 
 /* --- severity where the kind's own is not the last word --- */
@@ -122,8 +123,12 @@ static enum ft_severity hotplug_severity(const struct ft_hdr *ev, const struct f
 
 static enum ft_severity gone_severity(const struct ft_hdr *ev, const struct ft_attr *out)
 {
-	(void)out;
-	return ((const struct ft_ev_pcie_gone *)ev)->how_seen == 3 ? FT_INFO : FT_ERROR;
+	uint8_t how = ((const struct ft_ev_pcie_gone *)ev)->how_seen;
+
+	if (how == 3)
+		return FT_INFO;
+	/* A spare that is taken out. */
+	return how == 1 && !out->users ? FT_WARNING : FT_ERROR;
 }
 
 static enum ft_severity xid_severity(const struct ft_hdr *ev, const struct ft_attr *out)
@@ -338,8 +343,8 @@ static void learn(struct ft_attrib *a, const struct ft_hdr *ev)
 		if (learners[i].kind != ev->kind)
 			continue;
 		learners[i].learn(a, ev);
-		/* Connections say nothing of GPUs and NICs; a process's NIC counts by itself. */
-		a->learned += learners[i].learn != flow_learn;
+		/* These say not who uses a GPU or NIC; a process's NIC counts by itself. */
+		a->learned += learners[i].learn != flow_learn && learners[i].learn != pci_counted;
 	}
 }
 

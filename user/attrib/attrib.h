@@ -50,9 +50,11 @@ struct ft_attrib_link {
 	char key[16]; /* names the link: its upstream port, its device where no port is seen */
 	char port[16], device[16], serves[16], slot[24];
 	uint32_t now_gen, now_width, possible_gen, possible_width, target_gen; /* 0 unknown */
-	uint32_t serves_id; /* vendor and device number of what it serves, 0 unknown */
-	int32_t numa;	    /* -1 unknown */
-	bool no_aer;	    /* the kernel does not handle AER of its port */
+	uint32_t serves_id;	   /* vendor and device number of what it serves, 0 unknown */
+	int32_t numa;		   /* -1 unknown */
+	uint64_t errors_before[3]; /* by AER's class, both ends, by the counters at the attach */
+	bool counted;		   /* these are known */
+	bool no_aer;		   /* the kernel does not handle AER of its port */
 	bool asleep;
 };
 const struct ft_attrib_link *ft_attrib_links(const struct ft_attrib *a, size_t *n);

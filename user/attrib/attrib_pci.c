@@ -81,6 +81,8 @@ void pci_inventory(struct ft_attrib *a, const struct ft_hdr *ev)
 		    strcmp(a->links[i].device, l.device) != 0 ||
 		    strcmp(a->links[i].serves, l.serves) != 0)
 			continue;
+		memcpy(l.errors_before, a->links[i].errors_before, sizeof(l.errors_before));
+		l.counted = a->links[i].counted;
 		a->links[i] = l;
 		return;
 	}
@@ -90,6 +92,22 @@ void pci_inventory(struct ft_attrib *a, const struct ft_hdr *ev)
 	}
 	a->links[a->nlinks] = l;
 	ends_add(a, a->nlinks++);
+}
+
+/* Of the link's first row. The file's last line adds the others up. */
+void pci_counted(struct ft_attrib *a, const struct ft_hdr *ev)
+{
+	const struct ft_ev_pcie_counter *e = (const void *)ev;
+	const struct pci_end *end;
+	char bdf[16];
+
+	ft_fmt(bdf, "%.15s", e->device);
+	end = end_find(a, bdf);
+	if (!end || e->before != 1 || e->aer_class > 2 || e->delta == FT_NONE_U64 ||
+	    !strncmp(e->error, "TOTAL", 5))
+		return;
+	a->links[end->link].errors_before[e->aer_class] += e->delta;
+	a->links[end->link].counted = true;
 }
 
 void pci_free_all(struct ft_attrib *a)

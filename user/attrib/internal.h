@@ -204,6 +204,7 @@ bool own_nic_has(const struct proc *p, const struct ft_attr_nic *nic);
 
 /* attrib_pci.c */
 void pci_inventory(struct ft_attrib *a, const struct ft_hdr *ev);
+void pci_counted(struct ft_attrib *a, const struct ft_hdr *ev);
 void pci_free_all(struct ft_attrib *a);
 /*
  * An event of a PCIe link or of a device: what is concerned, and who uses it. False: the kind is of

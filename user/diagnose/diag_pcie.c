@@ -84,10 +84,12 @@ bool plink_is_direct(const struct plink *pl)
 	return !strncmp(pl->info->serves, bus, strlen(bus));
 }
 
-static void burst_add(struct burst *b, uint64_t ns, uint64_t n)
+static void burst_add(struct burst *b, const struct ft_hdr *ev, uint64_t n)
 {
+	uint64_t ns = ev->ts_ns;
+
 	if (!b->from_ns || ns > b->from_ns + WINDOW_NS) {
-		b->from_ns = ns;
+		b->from_ns = ev->count > 1 && ev->first_ns ? ev->first_ns : ns;
 		b->n = 0;
 	}
 	b->n += n;
@@ -163,8 +165,11 @@ static bool software_can(const char *name, size_t len)
 }
 
 /* An error that was not corrected; name NULL: nothing tells which. */
-static void hard_note(struct plink *pl, uint64_t ns, bool before, const char *name, size_t len)
+static void hard_note(struct ft_diag *d, struct plink *pl, uint64_t ns, bool before,
+		      const char *name, size_t len)
 {
+	bool first = !before && (!pl->hard_ns || pl->hard_before);
+
 	if (!pl->hard_ns)
 		pl->hard_before = true;
 	if (!pl->hard_ns || (pl->hard_before && !before))
@@ -172,6 +177,8 @@ static void hard_note(struct plink *pl, uint64_t ns, bool before, const char *na
 	pl->hard_last_ns = MAX(pl->hard_last_ns, ns);
 	pl->hard_before &= before;
 	pl->hard_link |= !name || !software_can(name, len);
+	if (first)
+		pcie_judge_link(d, pl, false);
 }
 
 void pcie_aer(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
@@ -192,15 +199,15 @@ void pcie_aer(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *
 		pl->events[strncmp(pl->key, e->device, 16) != 0][class] += ev->count;
 	}
 	if (class == 2 && !before && !settles(pl, ev->ts_ns))
-		burst_add(&pl->correctable, ev->ts_ns, ev->count);
+		burst_add(&pl->correctable, ev, ev->count);
 	if (class != 2 && !len)
-		hard_note(pl, ev->ts_ns, before, NULL, 0);
+		hard_note(d, pl, ev->ts_ns, before, NULL, 0);
 	for (size_t i = 0, n; i < len; i += n + 1) {
 		n = strnlen(s + i, len - i);
 		if (!before)
 			error_count(pl, s + i, n, ev->count);
 		if (class != 2)
-			hard_note(pl, ev->ts_ns, before, s + i, n);
+			hard_note(d, pl, ev->ts_ns, before, s + i, n);
 	}
 }
 
@@ -226,9 +233,9 @@ void pcie_counter(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_at
 		return;
 	error_count(pl, e->error, len, e->delta);
 	if (class == 2 && !settles(pl, ev->ts_ns))
-		burst_add(&pl->correctable, ev->ts_ns, e->delta);
+		burst_add(&pl->correctable, ev, e->delta);
 	else if (class != 2)
-		hard_note(pl, ev->ts_ns, false, e->error, len);
+		hard_note(d, pl, ev->ts_ns, false, e->error, len);
 }
 
 uint64_t plink_errors(const struct plink *pl, int end, int class)
@@ -244,7 +251,7 @@ void pcie_recovery(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_a
 	if (!pl || e->before == 1)
 		return;
 	if (e->result == 0 || e->result == 3)
-		hard_note(pl, ev->ts_ns, false, NULL, 0);
+		hard_note(d, pl, ev->ts_ns, false, NULL, 0);
 	pl->contained |= e->result == 0;
 	pl->unrecovered |= e->result == 3;
 	if (e->result == 2)
@@ -309,7 +316,7 @@ static void transitions_add(struct ft_diag *d, struct plink *pl, const struct ft
 	if (same_width && plink_busy(d, pl, &since) == 0)
 		pl->idle_transitions += n;
 	else
-		burst_add(&pl->flaps, e->h.ts_ns, n);
+		burst_add(&pl->flaps, &e->h, n);
 }
 
 static void presence(struct plink *pl, uint64_t ns, bool there, bool orderly, uint8_t how)
@@ -320,7 +327,7 @@ static void presence(struct plink *pl, uint64_t ns, bool there, bool orderly, ui
 			pl->gone_how = how;
 			pl->orderly = orderly;
 		}
-		pl->orderly &= orderly;
+		pl->orderly |= orderly;
 		return;
 	}
 	pl->settle_ns = ns;
@@ -339,13 +346,14 @@ static void state_set(struct plink *pl, const struct ft_ev_pcie_link *e)
 
 	if (to.width == FT_NONE_U32)
 		return;
+	/* It may be back where it was: then only the record tells how long it was away. */
+	if (from.width != FT_NONE_U32 && e->reason != 6 && e->in_state_ns != FT_NONE_U64)
+		state_add(pl, from, e->in_state_ns);
 	if (to.gen == pl->now.gen && to.width == pl->now.width && pl->now_ns)
 		return;
-	if (from.width != FT_NONE_U32 && e->reason != 6)
-		state_add(pl, from,
-			  e->in_state_ns != FT_NONE_U64 ? e->in_state_ns
-			  : pl->now_ns			? ts - MIN(pl->now_ns, ts)
-							: 0);
+	if (from.width != FT_NONE_U32 && e->reason != 6 && e->in_state_ns == FT_NONE_U64 &&
+	    pl->now_ns)
+		state_add(pl, from, ts - MIN(pl->now_ns, ts));
 	pl->now = to;
 	pl->now_ns = ts;
 	pl->changed |= e->reason != 6;
@@ -377,6 +385,9 @@ void pcie_link(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 		presence(pl, ev->ts_ns, true, false, 0);
 	transitions_add(d, pl, e);
 	state_set(pl, e);
+	/* Lost lanes are a fault at once; a speed is judged when time has passed. */
+	if (!pl->low_now && pcie_is_degraded(pl))
+		pcie_judge_link(d, pl, false);
 }
 
 /* --- there or not --- */
@@ -407,12 +418,14 @@ void pcie_gone(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 	presence(pl, ev->ts_ns, e->how_seen == 3, e->how_seen == 1, e->how_seen);
 }
 
-static void fell_off(struct plink *pl, uint64_t ns, bool before)
+static void fell_off(struct ft_diag *d, struct plink *pl, uint64_t ns, bool before)
 {
 	if (pl->fell_ns && !pl->fell_before)
 		return;
 	pl->fell_ns = ns;
 	pl->fell_before = before;
+	if (!before)
+		pcie_judge_link(d, pl, false);
 }
 
 /* --- GPU --- */
@@ -428,8 +441,6 @@ void gpu_xid(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *a
 		return;
 	if (before)
 		before_note(d, pl, ev->ts_ns);
-	if (e->xid == 79)
-		fell_off(pl, ev->ts_ns, before);
 	while (i < ARRAY_SIZE(pl->xids) - 1 && pl->xids[i].n && pl->xids[i].xid != e->xid)
 		i++;
 	if (!pl->xids[i].n || (pl->xids[i].before && !before)) {
@@ -441,6 +452,10 @@ void gpu_xid(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *a
 	}
 	pl->xids[i].n += ev->count;
 	pl->xids[i].last_ns = ev->ts_ns;
+	if (e->xid == 79)
+		fell_off(d, pl, ev->ts_ns, before);
+	else if (pl->xids[i].n == ev->count && !before)
+		pcie_judge_link(d, pl, false);
 }
 
 static void slowdown_set(struct plink *pl, const struct ft_ev_gpu_clocks *e)
@@ -539,8 +554,6 @@ void dev_log(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *a
 
 	if (!pl || e->what == FT_NONE_U8)
 		return;
-	if (e->what == 0)
-		fell_off(pl, ev->ts_ns, before);
 	/* That a slot gives less than the card can take is told at each boot: it dates nothing. */
 	if (before && e->what != 2 && e->what != 3)
 		before_note(d, pl, ev->ts_ns);
@@ -550,4 +563,6 @@ void dev_log(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *a
 	pl->logs[i].before = before;
 	pl->logs[i].ns = ev->ts_ns;
 	ft_str_copy(ev, e->text, pl->logs[i].text, sizeof(pl->logs[i].text));
+	if (e->what == 0)
+		fell_off(d, pl, ev->ts_ns, before);
 }

@@ -135,8 +135,13 @@ static void slow_text(const struct plink *pl, struct aspect *a)
 	ft_pci_link_text(pl->low, low);
 	ft_pci_link_text(pl->possible, full);
 	gbytes_name(pl->possible, pl->low, gbytes);
-	ft_fmt(a->text, "%s -> %s, %s each way%s", full, low, gbytes,
-	       pl->changed ? "" : ", since before the attach");
+	if (pl->changed)
+		ft_fmt(a->text, "%s -> %s, %s each way", full, low, gbytes);
+	else
+		ft_fmt(a->text,
+		       "%s instead of %s, %.1f instead of %.1f GB/s each way, since before "
+		       "the attach",
+		       low, full, ft_pci_gbytes(pl->low), ft_pci_gbytes(pl->possible));
 }
 
 static bool is_worse(struct ft_pci_link a, struct ft_pci_link b)
@@ -222,20 +227,21 @@ static void compare_all(struct ft_diag *d)
 static void judge_equals(struct ft_diag *d, struct plink *pl)
 {
 	struct aspect *a = &pl->aspects[A_SLOW];
-	char low[32], full[32], gbytes[40];
+	char low[32], full[32];
 
 	if (!pl->better_equals || a->confidence || pl->gone_ns)
 		return;
 	a->confidence = pl->better_equals == pl->equals ? 2 : 1;
 	a->first_ns = d->start_ns;
 	a->last_ns = d->now_ns;
-	gbytes_name(pl->better, pl->possible, gbytes);
-	ft_fmt(a->text, "both ends offer only %s, %u of %u equals %s (%s each way)",
+	ft_fmt(a->text,
+	       "its ends offer %s only, %u of its %u equals %s (%.1f of %.1f GB/s each way)",
 	       ft_pci_link_text(pl->possible, low), pl->better_equals, pl->equals,
-	       ft_pci_link_text(pl->better, full), gbytes);
+	       ft_pci_link_text(pl->better, full), ft_pci_gbytes(pl->possible),
+	       ft_pci_gbytes(pl->better));
 	ft_fmt(a->why,
-	       "it does what both of its ends offer; that they offer less than their equals "
-	       "may be the slot, the firmware's setting or a damaged card");
+	       "compared with its equals only: the slot, the firmware's setting or a damaged "
+	       "card can be why");
 }
 
 /* --- errors, flaps, Xid, log --- */
@@ -245,6 +251,7 @@ static void judge_errors(struct ft_diag *d, struct plink *pl)
 	struct aspect *a = &pl->aspects[A_ERRORS];
 	const struct burst *c = &pl->correctable;
 	bool hard = pl->hard_ns && (!pl->hard_before || concerns_now(d, pl, pl->hard_ns));
+	char hards[48] = "", soft[48] = "";
 	uint64_t n[3] = {};
 
 	if (!hard && c->peak < BURST_MIN)
@@ -269,8 +276,13 @@ static void judge_errors(struct ft_diag *d, struct plink *pl)
 		ft_fmt(a->why, "a request was refused: software that reads what is not there does "
 			       "that on a healthy link");
 	}
-	ft_fmt(a->text, "%llu corrected, %llu uncorrected error%s%s", (unsigned long long)n[2],
-	       (unsigned long long)(n[0] + n[1]), ft_plural(n[0] + n[1], "s"),
+	if (n[0] + n[1])
+		ft_fmt(hards, "%llu uncorrected error%s%s", (unsigned long long)(n[0] + n[1]),
+		       ft_plural(n[0] + n[1], "s"), n[2] ? ", " : "");
+	if (n[2])
+		ft_fmt(soft, "%llu corrected error%s", (unsigned long long)n[2],
+		       ft_plural(n[2], "s"));
+	ft_fmt(a->text, "%s%s%s", hards[0] || soft[0] ? hards : "contained or recovered", soft,
 	       pl->unrecovered ? ", not recovered" : "");
 }
 
@@ -313,7 +325,8 @@ static void judge_xid(struct ft_diag *d, struct plink *pl)
 		if (confidence <= a->confidence)
 			continue;
 		a->confidence = confidence;
-		ft_fmt(a->text, "Xid %u: %s", xid, text ? text : pl->xids[i].text);
+		ft_fmt(a->text, "Xid %u: %s%s", xid, text ? text : pl->xids[i].text,
+		       app ? " (an application error)" : "");
 		ft_fmt(a->why, "%s",
 		       app	   ? "an application error by the driver's own table"
 		       : xid == 63 ? "a record that memory was replaced; it takes effect at a reset"
@@ -377,6 +390,10 @@ static void next_commands(const struct plink *pl, struct finding *f)
 			"setpci -s %s CAP_EXP+30.W shows the commanded speed (last digit %u); ask who "
 			"set it (firmware, a script)",
 			l->port, pl->target_gen);
+	if (pl->better_equals && f->rule == R_PCIE_SLOW && !pl->low_now)
+		lines_add(&f->next,
+			  "compare the slot's settings in the firmware (speed, bifurcation) with "
+			  "those of its equals");
 	if (l && l->port[0])
 		lines_add(&f->next, "lspci -vv -s %s; lspci -vv -s %s (LnkSta, LnkCtl2, AER)",
 			  l->port, l->device);
@@ -412,6 +429,7 @@ static void link_finding(struct ft_diag *d, struct plink *pl)
 		if (id != (int)main)
 			plink_evidence(d, pl, id, &f->evidence);
 	}
+	plink_before(d, pl, &f->evidence);
 	if (pl->before_ns && pl->before_ns < f->since_ns)
 		f->since_ns = pl->before_ns;
 	if (pl->low.width != FT_NONE_U32)
@@ -531,22 +549,26 @@ static bool has_news(const struct plink *pl)
 	       pl->nvlink.downs;
 }
 
+void pcie_judge_link(struct ft_diag *d, struct plink *pl, bool final)
+{
+	if (!has_news(pl))
+		return;
+	users_update(d, pl);
+	judge_gone(d, pl, final);
+	judge_slow(d, pl, final);
+	judge_equals(d, pl);
+	judge_errors(d, pl);
+	judge_flaps(d, pl);
+	judge_xid(d, pl);
+	judge_logs(pl);
+	link_finding(d, pl);
+	slowdown_finding(d, pl);
+	nvlink_finding(d, pl);
+}
+
 void pcie_judge(struct ft_diag *d, bool final)
 {
 	compare_all(d);
-	for (struct plink *pl = d->plinks; pl; pl = pl->hh.next) {
-		if (!has_news(pl))
-			continue;
-		users_update(d, pl);
-		judge_gone(d, pl, final);
-		judge_slow(d, pl, final);
-		judge_equals(d, pl);
-		judge_errors(d, pl);
-		judge_flaps(d, pl);
-		judge_xid(d, pl);
-		judge_logs(pl);
-		link_finding(d, pl);
-		slowdown_finding(d, pl);
-		nvlink_finding(d, pl);
-	}
+	for (struct plink *pl = d->plinks; pl; pl = pl->hh.next)
+		pcie_judge_link(d, pl, final);
 }

@@ -11,6 +11,25 @@ unsigned int plinks_known(const struct ft_diag *d)
 	return n;
 }
 
+/* Also where it is part of a link's incident of a stronger kind. */
+bool pcie_found(const struct ft_diag *d, enum rule_id rule)
+{
+	static const enum rule_id rules_of[A_MAX] = {
+		[A_GONE] = R_GONE,	    [A_XID] = R_XID,	    [A_SLOW] = R_PCIE_SLOW,
+		[A_ERRORS] = R_PCIE_ERRORS, [A_FLAP] = R_PCIE_FLAP, [A_LOG] = R_DEV_LOG,
+	};
+
+	for (const struct plink *pl = d->plinks; pl; pl = pl->hh.next) {
+		/* Xid 79 is "gone". */
+		if (rule == R_XID && pl->xids[0].n)
+			return true;
+		for (int i = 0; i < A_MAX; i++)
+			if (rules_of[i] == rule && pl->aspects[i].confidence)
+				return true;
+	}
+	return false;
+}
+
 /* "0 errors on 16", or how many below the threshold. */
 static void errors_words(const struct ft_diag *d, char *out, size_t size)
 {
@@ -20,8 +39,8 @@ static void errors_words(const struct ft_diag *d, char *out, size_t size)
 		for (int class = 0; class < 3; class ++)
 			n += plink_errors(pl, 0, class) + plink_errors(pl, 1, class);
 	if (n)
-		snprintf(out, size, "%llu AER error%s, less than %u in a minute on each",
-			 (unsigned long long)n, ft_plural(n, "s"), BURST_MIN);
+		snprintf(out, size, "%llu AER error%s (few, or while a link trained)",
+			 (unsigned long long)n, ft_plural(n, "s"));
 	else
 		snprintf(out, size, "0 AER errors");
 }

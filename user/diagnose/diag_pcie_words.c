@@ -109,7 +109,7 @@ static const char *span(uint64_t ns, char out[24])
 	return out;
 }
 
-static void states_line(const struct ft_diag *d, const struct plink *pl, struct lines *l)
+static void states_line(const struct plink *pl, struct lines *l)
 {
 	_cleanup_buf_ struct ft_buf b = {};
 	char name[32], time[24];
@@ -121,10 +121,6 @@ static void states_line(const struct ft_diag *d, const struct plink *pl, struct 
 			      span(pl->states[i].ns, time));
 	if (b.len)
 		lines_add(l, "time in each state before this one: %s", b.s);
-	if (pl->now_ns && pl->now.width != FT_NONE_U32)
-		lines_add(l, "now %s, for %s",
-			  pl->now.width ? ft_pci_link_text(pl->now, name) : "no link",
-			  span(d->now_ns - MIN(pl->now_ns, d->now_ns), time));
 }
 
 static void transitions_line(const struct plink *pl, struct lines *l)
@@ -158,8 +154,12 @@ static void equals_line(const struct ft_diag *d, const struct plink *pl, struct 
 			fine &= !o->aspects[i].confidence;
 		well += fine;
 	}
-	if (same && plink_is_direct(pl))
-		lines_add(l, "its equals on this node: %u of %u have nothing of this", well, same);
+	if (!same || !plink_is_direct(pl))
+		return;
+	if (well == same)
+		lines_add(l, "its %u equals on this node have nothing of this", same);
+	else
+		lines_add(l, "of its %u equals on this node %u have nothing of this", same, well);
 }
 
 static const char *how_low(const struct plink *pl, char *out, size_t size)
@@ -211,8 +211,9 @@ static void slow_evidence(struct ft_diag *d, struct plink *pl, struct lines *l)
 				      : "port changed it for reliability or by command");
 	}
 	transitions_line(pl, l);
-	states_line(d, pl, l);
-	equals_line(d, pl, l);
+	states_line(pl, l);
+	if (pl->low.width != FT_NONE_U32)
+		equals_line(d, pl, l);
 }
 
 static void error_names(const struct plink *pl, struct ft_buf *b)
@@ -246,22 +247,39 @@ static void both_ends(const struct plink *pl, struct lines *l)
 /* The tracepoint and the counters are two ways to the same figure. */
 static void cross_check(const struct plink *pl, struct lines *l)
 {
-	uint64_t events = 0, counted = 0, before = 0, logged = 0;
+	uint64_t events = 0, counted = 0;
 
 	for (int class = 0; class < 3; class ++) {
 		for (int end = 0; end < 2; end++) {
 			events += pl->events[end][class];
 			counted += pl->counted[end][class];
-			before += pl->counted_before[end][class];
 		}
-		logged += pl->log_before[class];
 	}
 	if (events && counted > events)
 		lines_add(l, "the kernel's counters rose by %llu, %llu of them were seen as events",
 			  (unsigned long long)counted, (unsigned long long)events);
-	if (before || logged)
-		lines_add(l, "before the attach: %llu by the counters, %llu by the kernel log",
-			  (unsigned long long)before, (unsigned long long)logged);
+}
+
+/* What was there before the attach, and since when. */
+void plink_before(const struct ft_diag *d, const struct plink *pl, struct lines *l)
+{
+	uint64_t counted = 0, logged = 0;
+	char at[16];
+
+	for (int class = 0; class < 3; class ++) {
+		counted += pl->counted_before[0][class] + pl->counted_before[1][class];
+		logged += pl->log_before[class];
+	}
+	if (counted)
+		lines_add(l, "%llu PCIe error%s before the attach by the kernel's counters",
+			  (unsigned long long)counted, ft_plural(counted, "s"));
+	if (logged)
+		lines_add(l, "%llu PCIe error%s before the attach in the kernel log",
+			  (unsigned long long)logged, ft_plural(logged, "s"));
+	if (!pl->before_ns)
+		return;
+	time_name(d, pl->before_ns, at, sizeof(at));
+	lines_add(l, "the kernel log has trouble of it from before the attach, first at %s", at);
 }
 
 static void errors_evidence(struct ft_diag *d, struct plink *pl, struct lines *l)
@@ -315,7 +333,7 @@ static void xid_evidence(struct ft_diag *d, struct plink *pl, struct lines *l)
 static void flap_evidence(struct ft_diag *d, struct plink *pl, struct lines *l)
 {
 	transitions_line(pl, l);
-	states_line(d, pl, l);
+	states_line(pl, l);
 	equals_line(d, pl, l);
 }
 
@@ -354,7 +372,15 @@ void plink_state(const struct ft_diag *d, const struct finding *f, char *out, si
 		time_name(d, pl->back_ns, at, sizeof(at));
 		snprintf(out, size, "it answers again since %s", at);
 	} else if (f->rule == R_PCIE_SLOW && pl->low_now) {
-		snprintf(out, size, "still so: %s", ft_pci_link_text(pl->now, name));
+		snprintf(out, size, "still so: %s, for %s", ft_pci_link_text(pl->now, name),
+			 span(d->now_ns - MIN(pl->now_ns, d->now_ns), time));
+	} else if (f->rule == R_PCIE_FLAP && pl->now_ns) {
+		time_name(d, pl->flaps.last_ns, at, sizeof(at));
+		snprintf(out, size, "last change at %s; now %s, for %s", at,
+			 pl->now.width ? ft_pci_link_text(pl->now, name) : "no link",
+			 span(d->now_ns - MIN(pl->now_ns, d->now_ns), time));
+	} else if (f->rule == R_PCIE_SLOW && pl->low.width == FT_NONE_U32) {
+		snprintf(out, size, "still so");
 	} else if (f->rule == R_PCIE_SLOW && pl->low_end_ns) {
 		time_name(d, pl->low_end_ns, at, sizeof(at));
 		snprintf(out, size, "back at %s since %s; watched %s for a repeat",

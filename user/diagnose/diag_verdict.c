@@ -162,7 +162,7 @@ static bool found_any(const struct ft_diag *d, enum rule_id rule)
 	for (size_t i = 0; i < d->nincidents; i++)
 		if (d->incidents[i].f.rule == rule && !d->incidents[i].merged)
 			return true;
-	return false;
+	return pcie_found(d, rule);
 }
 
 /* What no finding is about: directions without a loss, and those with less than makes one. */

@@ -506,6 +506,7 @@ struct plink *plink_by_bdf(const struct ft_diag *d, const char *bdf);
 int plink_busy(const struct ft_diag *d, const struct plink *pl, uint64_t *since_ns);
 uint64_t plink_errors(const struct plink *pl, int end, int class); /* by events or by counters */
 void pcie_judge(struct ft_diag *d, bool final);
+void pcie_judge_link(struct ft_diag *d, struct plink *pl, bool final);
 bool pcie_is_degraded(const struct plink *pl);
 /* Its GPU or NIC is all there is below: no switch. */
 bool plink_is_direct(const struct plink *pl);
@@ -514,12 +515,14 @@ void plink_name(const struct plink *pl, bool device, char *out, size_t size);
 void plink_ends(const struct plink *pl, char out[40]);
 /* The evidence of an aspect, as lines. */
 void plink_evidence(struct ft_diag *d, struct plink *pl, enum aspect_id id, struct lines *l);
+void plink_before(const struct ft_diag *d, const struct plink *pl, struct lines *l);
 void plink_state(const struct ft_diag *d, const struct finding *f, char *out, size_t size);
 /* diag_pcie_verdict.c: what the verdict says of links where they are not at fault, and of users */
 void pcie_clean(const struct ft_diag *d, bool errors_watched, char *out, size_t size);
 void pcie_clean_errors(const struct ft_diag *d, char *out, size_t size);
 void pcie_blind(const struct ft_diag *d, struct lines *l);
 void pcie_users(const struct ft_diag *d, const struct finding *f, char *out, size_t size);
+bool pcie_found(const struct ft_diag *d, enum rule_id rule);
 unsigned int plinks_known(const struct ft_diag *d);
 /* "63.0 -> 7.9 GB/s" */
 void gbytes_name(struct ft_pci_link from, struct ft_pci_link to, char out[40]);

@@ -45,8 +45,12 @@ void text_who(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *a
 void text_addr(struct ft_buf *b, const uint8_t ip[16], uint16_t port);
 /* 03:11:58, or 03:11:58.482 */
 void text_time(struct ft_buf *b, uint64_t real_ns, bool ms);
+/* "2026-11-29 " of a time that is more than 12 hours back, else nothing. */
+void text_day(struct ft_buf *b, uint64_t real_ns, uint64_t now_ns);
 /* 12 segs -> "12", 1234567 -> "1,234,567" */
 void text_count(struct ft_buf *b, uint64_t n);
+/* Breaks what was added since `from` into lines of the terminal's width, indented from the second. */
+void text_continue(struct ft_buf *b, size_t from, size_t indent);
 /* Adds "label  text", continued below at the same column. */
 void text_wrapped(struct ft_buf *b, const char *label, const char *text, size_t len);
 

@@ -82,6 +82,7 @@ void ft_text_verdict(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_
 	headline(b, ev, style);
 	if (e->cause__kind.len && e->since_ns != FT_NONE_U64) {
 		ft_buf_printf(b, "%-12s", "  since");
+		text_day(b, e->since_ns, ev->ts_ns + style->clock->offset_ns);
 		text_time(b, e->since_ns, true);
 		ft_buf_puts(b, "\n");
 	}
@@ -175,6 +176,39 @@ static const struct ft_attrib_link *slowest_link(struct ft_attrib *a, const stru
 	return worst;
 }
 
+/* Of all links on its way; false: none was counted. */
+static bool errors_before(struct ft_attrib *a, const struct ft_attr *attr, uint64_t n[2])
+{
+	const struct ft_attrib_link *l, *key;
+	bool counted = false;
+	size_t count;
+
+	l = ft_attrib_links(a, &count);
+	n[0] = n[1] = 0;
+	for (size_t i = 0; attr->ngpus == 1 && i < count; i++) {
+		if (strcmp(l[i].serves, attr->gpus[0].bdf) != 0)
+			continue;
+		key = ft_attrib_link(a, l[i].key);
+		counted |= key->counted;
+		n[0] += key->errors_before[2];
+		n[1] += key->errors_before[0] + key->errors_before[1];
+	}
+	return counted;
+}
+
+static void cell_errors(struct ft_buf *b, struct ft_attrib *a, const struct ft_attr *attr)
+{
+	char text[48] = "-";
+	uint64_t n[2];
+
+	if (errors_before(a, attr, n) && n[1])
+		ft_fmt(text, "%llu (%llu fatal)", (unsigned long long)(n[0] + n[1]),
+		       (unsigned long long)n[1]);
+	else if (n[0] || errors_before(a, attr, n))
+		ft_fmt(text, n[0] ? "%llu corrected" : "%llu", (unsigned long long)n[0]);
+	ft_buf_printf(b, "%-17s", text);
+}
+
 static void cell_gpu(struct ft_buf *b, const struct ft_attr *attr)
 {
 	size_t from = b->len;
@@ -217,7 +251,7 @@ static void cell_nics(struct ft_buf *b, const struct ft_attr *attr)
 	ft_buf_printf(b, "%*s", (int)MAX(0, 18 - (int)(b->len - from)), "");
 }
 
-static void put_row(struct ft_buf *b, struct ft_attrib *a, const struct row *r,
+static void put_row(struct ft_buf *b, struct ft_attrib *a, const struct row *r, bool errors,
 		    const struct ft_style *style)
 {
 	size_t from = b->len;
@@ -232,10 +266,15 @@ static void put_row(struct ft_buf *b, struct ft_attrib *a, const struct row *r,
 	ft_buf_printf(b, "  %6s  %8u  ", ranks, r->p.pid);
 	cell_gpu(b, &r->attr);
 	cell_link(b, slowest_link(a, &r->attr));
+	if (errors)
+		cell_errors(b, a, &r->attr);
 	cell_nics(b, &r->attr);
-	if (r->p.netns)
+	if (r->p.netns && !errors)
 		ft_buf_printf(b, "%u  ", r->p.netns);
-	text_chars(b, r->p.task, 16);
+	if (!errors)
+		text_chars(b, r->p.task, 16);
+	while (b->len > from && b->s[b->len - 1] == ' ')
+		b->len--;
 	text_fit(b, from, style);
 	ft_buf_puts(b, "\n");
 }
@@ -270,19 +309,26 @@ static void job_line(struct ft_buf *b, const struct table *t)
 void ft_text_job(struct ft_buf *b, struct ft_attrib *a, const struct ft_style *style, bool all)
 {
 	struct table t = { .world = -1 };
+	bool errors = false;
 	size_t show;
 
 	ft_attrib_each(a, collect, &t);
 	if (t.n)
 		qsort(t.rows, t.n, sizeof(*t.rows), by_rank);
 	job_line(b, &t);
+	/* There is room for them in place of what matters less then. */
+	for (size_t i = 0; i < t.n; i++) {
+		uint64_t n[2];
+
+		errors |= errors_before(a, &t.rows[i].attr, n) && (n[0] || n[1]);
+	}
 	if (t.n)
-		ft_buf_puts(
-			b,
-			"    RANK       PID  GPU               PCIe NOW / POSSIBLE     NIC               NETNS       TASK\n");
+		ft_buf_printf(
+			b, "    RANK       PID  GPU               PCIe NOW / POSSIBLE     %s\n",
+			errors ? "ERRORS BEFORE    NIC" : "NIC               NETNS       TASK");
 	show = all || t.n <= ROWS + 1 ? t.n : ROWS;
 	for (size_t i = 0; i < show; i++)
-		put_row(b, a, &t.rows[i], style);
+		put_row(b, a, &t.rows[i], errors, style);
 	if (show < t.n)
 		ft_buf_printf(b, "          + %zu more rank%s (-v lists them)\n", t.n - show,
 			      ft_plural(t.n - show, "s"));

@@ -3,6 +3,12 @@
 #include "host/pci.h"
 #include "output/internal.h"
 
+static void before(struct ft_buf *b, uint8_t flag)
+{
+	if (flag == 1)
+		ft_buf_puts(b, "before the attach: ");
+}
+
 /* "rank 11 GPU 3", "ranks 0-3 4 GPUs", "mlx5_3", as far as known. */
 static void who(struct ft_buf *b, const struct ft_attr *attr)
 {
@@ -66,16 +72,11 @@ static void list(struct ft_buf *b, const struct ft_hdr *ev, struct ft_str l, con
 	}
 }
 
-static void before(struct ft_buf *b, uint8_t flag)
-{
-	if (flag == 1)
-		ft_buf_puts(b, "  (before the attach)");
-}
-
 void line_aer(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_pcie_aer *e = (const void *)ev;
 
+	before(b, e->before);
 	who(b, attr);
 	text_chars(b, e->device, 16);
 	ft_buf_puts(b, "  ");
@@ -91,7 +92,6 @@ void line_aer(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *a
 		ft_buf_puts(b, " of ");
 		text_str(b, ev, e->tlp__requester);
 	}
-	before(b, e->before);
 }
 
 static void state(struct ft_buf *b, struct ft_pci_link l)
@@ -108,6 +108,7 @@ void line_pcie_link(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_a
 	const struct ft_pci_link to = { e->to__gen, e->to__width };
 	double a = ft_pci_gbytes(from), z = ft_pci_gbytes(to);
 
+	before(b, e->before);
 	who(b, attr);
 	ends(b, e->port, e->device);
 	ft_buf_puts(b, "  ");
@@ -125,13 +126,13 @@ void line_pcie_link(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_a
 		ft_buf_puts(b, "  training");
 	if (e->lbms == 1 || e->labs == 1)
 		ft_buf_printf(b, "  %s", e->labs == 1 ? "LABS" : "LBMS");
-	before(b, e->before);
 }
 
 void line_hotplug(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_pcie_hotplug *e = (const void *)ev;
 
+	before(b, e->before);
 	who(b, attr);
 	ends(b, e->port, e->device);
 	ft_buf_printf(b, "  %s", ft_name_of(&ft_format_hotplug, e->event));
@@ -139,34 +140,34 @@ void line_hotplug(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_att
 		ft_buf_puts(b, ", slot ");
 		text_str(b, ev, e->slot);
 	}
-	before(b, e->before);
 }
 
 void line_recovery(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_pcie_recovery *e = (const void *)ev;
 
+	before(b, e->before);
 	who(b, attr);
 	text_chars(b, e->device, 16);
 	ft_buf_printf(b, "  %s", ft_name_of(&ft_format_recovery, e->result));
-	before(b, e->before);
 }
 
 void line_gone(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_pcie_gone *e = (const void *)ev;
 
+	before(b, e->before);
 	who(b, attr);
 	ends(b, e->port, e->device);
 	ft_buf_printf(b, "  %s%s",
 		      e->how_seen == 3 ? "" : "GONE: ", ft_name_of(&ft_format_gone, e->how_seen));
-	before(b, e->before);
 }
 
 void line_counter(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_pcie_counter *e = (const void *)ev;
 
+	before(b, e->before);
 	who(b, attr);
 	text_chars(b, e->device, 16);
 	ft_buf_printf(b,
@@ -174,7 +175,6 @@ void line_counter(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_att
 	text_chars(b, e->error, 16);
 	if (e->delta != FT_NONE_U64)
 		ft_buf_printf(b, " +%llu", (unsigned long long)e->delta);
-	before(b, e->before);
 }
 
 void line_xid(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)
@@ -182,13 +182,13 @@ void line_xid(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *a
 	const struct ft_ev_gpu_xid *e = (const void *)ev;
 	const char *meaning = ft_xid_text(e->xid);
 
+	before(b, e->before);
 	who(b, attr);
 	text_chars(b, e->bdf, 16);
 	ft_buf_printf(b, "  Xid %u", e->xid);
 	if (meaning)
 		ft_buf_printf(b, " (%s%s)", meaning,
 			      ft_xid_is_application(e->xid) ? ": application" : "");
-	before(b, e->before);
 	ft_buf_puts(b, "  ");
 	text_str(b, ev, e->text);
 }
@@ -216,6 +216,7 @@ void line_nvlink(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr
 {
 	const struct ft_ev_gpu_nvlink *e = (const void *)ev;
 
+	before(b, e->before);
 	who(b, attr);
 	ft_buf_printf(b, "NVLink %u", e->link);
 	if (e->active == 0)
@@ -224,16 +225,15 @@ void line_nvlink(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr
 		ft_buf_printf(b, "  +%llu ", (unsigned long long)e->delta);
 		text_str(b, ev, e->error);
 	}
-	before(b, e->before);
 }
 
 void line_log(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_dev_log *e = (const void *)ev;
 
+	before(b, e->before);
 	who(b, attr);
 	text_chars(b, e->bdf, 16);
 	ft_buf_puts(b, "  ");
 	text_str(b, ev, e->text);
-	before(b, e->before);
 }

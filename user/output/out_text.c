@@ -8,10 +8,11 @@
 
 #include "output/internal.h"
 
-#define QUIET_NS  (100 * NSEC_PER_MSEC) /* without more of the inventory: it is complete */
-#define FOLD_NS	  NSEC_PER_SEC
-#define FOLDS_MAX 1024
-#define BLIND_MAX 16
+#define QUIET_NS     (100 * NSEC_PER_MSEC) /* without more of the inventory: it is complete */
+#define FOLD_NS	     NSEC_PER_SEC
+#define FOLDS_MAX    1024
+#define TIME_COLUMNS 15 /* before what a line tells */
+#define BLIND_MAX    16
 
 /* Events of one line within a second: the first one, with counts and sums added. */
 struct fold {
@@ -134,7 +135,11 @@ static void put_line(struct out_text *t, const struct ft_hdr *ev, const struct f
 		ft_buf_printf(b, "  x%u", ev->count);
 	if (ev->count > 1 && ev->first_ns && ev->last_ns >= ev->first_ns)
 		ft_buf_printf(b, " in %.1f s", (ev->last_ns - ev->first_ns) / 1e9);
-	text_fit(b, from, &t->style);
+	/* What was found is told whole. */
+	if (ev->kind == FT_KIND_incident && !t->style.full)
+		text_continue(b, from, TIME_COLUMNS);
+	else
+		text_fit(b, from, &t->style);
 	ft_buf_puts(b, *color ? "\033[0m\n" : "\n");
 }
 
@@ -165,11 +170,12 @@ static unsigned int fields_hash(const struct ft_hdr *ev)
 static unsigned int device_hash(const struct ft_hdr *ev)
 {
 	const struct ft_ev_pcie_link *e = (const void *)ev;
+	const char *end = e->port[0] ? e->port : e->device;
 	unsigned int hash;
 
 	if (ev->kind != FT_KIND_pcie_link)
 		return fields_hash(ev);
-	HASH_VALUE(e->port, sizeof(e->port) + sizeof(e->device), hash);
+	HASH_VALUE(end, sizeof(e->port), hash);
 	return hash;
 }
 
@@ -365,7 +371,7 @@ static const struct {
 	{ FT_KIND_net_link, SHOW_NORMAL, false, NULL },
 	{ FT_KIND_net_tx_timeout, SHOW_NORMAL, false, NULL },
 	{ FT_KIND_pcie_aer, SHOW_NORMAL, true, NULL },
-	{ FT_KIND_pcie_link, SHOW_NORMAL, true, NULL },
+	{ FT_KIND_pcie_link, SHOW_BAD, true, NULL },
 	{ FT_KIND_pcie_hotplug, SHOW_NORMAL, false, NULL },
 	{ FT_KIND_pcie_recovery, SHOW_NORMAL, false, NULL },
 	{ FT_KIND_pcie_gone, SHOW_NORMAL, false, NULL },
@@ -386,13 +392,25 @@ static size_t kind_row(unsigned int kind)
 	return i;
 }
 
-static bool is_shown(const struct out_text *t, size_t row, const struct ft_attr *attr)
+static bool is_before(const struct ft_hdr *ev)
+{
+	const struct ft_field *f = ev->kind >= FT_KIND_pcie_aer && ev->kind <= FT_KIND_dev_log
+					   ? ft_field(ft_kind(ev->kind), "before")
+					   : NULL;
+	uint64_t v;
+
+	return f && ft_field_get(f, ev, &v) && v == 1;
+}
+
+static bool is_shown(const struct out_text *t, size_t row, const struct ft_hdr *ev,
+		     const struct ft_attr *attr)
 {
 	enum show show = row < ARRAY_SIZE(kinds) ? kinds[row].show : SHOW_VERBOSE;
 
 	if (show == SHOW_ALWAYS || t->opts.verbose > 0)
 		return true;
-	if (t->opts.verbose < 0)
+	/* The log of days: what of it matters now is in the verdict. */
+	if (t->opts.verbose < 0 || (is_before(ev) && attr->severity < FT_ERROR))
 		return false;
 	return show == SHOW_NORMAL || (show == SHOW_BAD && attr->severity >= FT_WARNING);
 }
@@ -416,7 +434,7 @@ static int text_event(struct ft_out *o, const struct ft_hdr *ev, const struct ft
 		folds_out(t, ev->kind == FT_KIND_verdict || ev->kind == FT_KIND_incident
 				     ? UINT64_MAX
 				     : ev->ts_ns - FOLD_NS);
-	if (!is_shown(t, row, attr) ||
+	if (!is_shown(t, row, ev, attr) ||
 	    (is_preface(ev) && !t->header_done && row == ARRAY_SIZE(kinds)))
 		return 0;
 	if (row < ARRAY_SIZE(kinds) && kinds[row].fn)

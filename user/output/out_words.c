@@ -119,6 +119,19 @@ void text_time(struct ft_buf *b, uint64_t real_ns, bool ms)
 		ft_buf_printf(b, ".%03u", (unsigned int)(real_ns % NSEC_PER_SEC / NSEC_PER_MSEC));
 }
 
+void text_day(struct ft_buf *b, uint64_t real_ns, uint64_t now_ns)
+{
+	time_t sec = real_ns / NSEC_PER_SEC;
+	struct tm tm;
+	char s[16];
+
+	if (now_ns < real_ns + 12 * 3600 * NSEC_PER_SEC)
+		return;
+	localtime_r(&sec, &tm);
+	strftime(s, sizeof(s), "%Y-%m-%d ", &tm);
+	ft_buf_puts(b, s);
+}
+
 void text_count(struct ft_buf *b, uint64_t n)
 {
 	char digits[24];
@@ -134,9 +147,9 @@ void text_count(struct ft_buf *b, uint64_t n)
 #define LABEL 12 /* columns before the text */
 
 /* Bytes of text for one line: up to the last blank that fits, all when there is none. */
-static size_t line_bytes(const char *s, size_t len)
+static size_t line_bytes(const char *s, size_t len, size_t columns)
 {
-	size_t fit = bytes_of_columns(s, len, WIDTH - LABEL), cut = fit;
+	size_t fit = bytes_of_columns(s, len, columns), cut = fit;
 
 	if (fit == len)
 		return len;
@@ -145,13 +158,37 @@ static size_t line_bytes(const char *s, size_t len)
 	return cut ? cut : fit;
 }
 
+/* The rest of a line that is too long goes below it. */
+void text_continue(struct ft_buf *b, size_t from, size_t indent)
+{
+	_cleanup_buf_ struct ft_buf rest = {};
+	size_t len = b->len - from, n;
+
+	if (b->err || text_width(b->s + from, len) <= WIDTH)
+		return;
+	n = line_bytes(b->s + from, len, WIDTH);
+	ft_buf_add(&rest, b->s + from + n, len - n);
+	b->len = from + n;
+	for (size_t i = 0; i < rest.len; i += n) {
+		while (rest.s[i] == ' ')
+			i++;
+		while (b->len > from && b->s[b->len - 1] == ' ')
+			b->len--;
+		ft_buf_printf(b, "\n%*s", (int)indent, "");
+		n = line_bytes(rest.s + i, rest.len - i, WIDTH - indent);
+		ft_buf_add(b, rest.s + i, n);
+	}
+}
+
 void text_wrapped(struct ft_buf *b, const char *label, const char *text, size_t len)
 {
 	for (size_t i = 0; i < len;) {
-		size_t n = line_bytes(text + i, len - i);
+		size_t n = line_bytes(text + i, len - i, WIDTH - LABEL), shown = n;
 
+		while (shown && text[i + shown - 1] == ' ')
+			shown--;
 		ft_buf_printf(b, "%-*s", LABEL, label);
-		ft_buf_add(b, text + i, n);
+		ft_buf_add(b, text + i, shown);
 		ft_buf_puts(b, "\n");
 		label = "";
 		for (i += n; i < len && text[i] == ' '; i++)
