@@ -84,12 +84,11 @@ bool plink_is_direct(const struct plink *pl)
 	return !strncmp(pl->info->serves, bus, strlen(bus));
 }
 
-static void burst_add(struct burst *b, const struct ft_hdr *ev, uint64_t n)
+/* n from first_ns to ns. */
+static void burst_add(struct burst *b, uint64_t first_ns, uint64_t ns, uint64_t n)
 {
-	uint64_t ns = ev->ts_ns;
-
 	if (!b->from_ns || ns > b->from_ns + WINDOW_NS) {
-		b->from_ns = ev->count > 1 && ev->first_ns ? ev->first_ns : ns;
+		b->from_ns = first_ns;
 		b->n = 0;
 	}
 	b->n += n;
@@ -97,6 +96,11 @@ static void burst_add(struct burst *b, const struct ft_hdr *ev, uint64_t n)
 	if (b->peak < BURST_MIN)
 		b->first_ns = b->from_ns;
 	b->peak = MAX(b->peak, b->n);
+}
+
+static uint64_t first_of(const struct ft_hdr *ev)
+{
+	return ev->count > 1 && ev->first_ns ? ev->first_ns : ev->ts_ns;
 }
 
 static void before_note(struct ft_diag *d, struct plink *pl, uint64_t ns)
@@ -199,7 +203,7 @@ void pcie_aer(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *
 		pl->events[strncmp(pl->key, e->device, 16) != 0][class] += ev->count;
 	}
 	if (class == 2 && !before && !settles(pl, ev->ts_ns))
-		burst_add(&pl->correctable, ev, ev->count);
+		burst_add(&pl->correctable, first_of(ev), ev->ts_ns, ev->count);
 	if (class != 2 && !len)
 		hard_note(d, pl, ev->ts_ns, before, NULL, 0);
 	for (size_t i = 0, n; i < len; i += n + 1) {
@@ -233,7 +237,7 @@ void pcie_counter(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_at
 		return;
 	error_count(pl, e->error, len, e->delta);
 	if (class == 2 && !settles(pl, ev->ts_ns))
-		burst_add(&pl->correctable, ev, e->delta);
+		burst_add(&pl->correctable, first_of(ev), ev->ts_ns, e->delta);
 	else if (class != 2)
 		hard_note(d, pl, ev->ts_ns, false, e->error, len);
 }
@@ -272,8 +276,8 @@ int plink_busy(const struct ft_diag *d, const struct plink *pl, uint64_t *since_
 		if (g && g->busy_ns) {
 			*since_ns = MIN(*since_ns, g->busy_ns);
 			busy = true;
-		} else if (g && !g->clocks_ns && g->nccl_ns && d->now_ns < g->nccl_ns + ACTIVE_NS) {
-			/* The calls before it are not kept. */
+		} else if (g && !g->clocks_ns && g->nccl_ns &&
+			   d->now_ns < g->nccl_last_ns + ACTIVE_NS) {
 			*since_ns = MIN(*since_ns, g->nccl_ns);
 			busy = true;
 		} else {
@@ -303,20 +307,74 @@ static void state_add(struct plink *pl, struct ft_pci_link l, uint64_t ns)
 	pl->states[i].ns += ns;
 }
 
+/* When the GPUs below were idle last: all of them, as far as it is known of each. */
+static uint64_t idle_last(const struct ft_diag *d, const struct plink *pl)
+{
+	uint64_t last = UINT64_MAX;
+
+	for (int i = 0; i < pl->attr.ngpus; i++) {
+		const struct plink *g = plink_by_bdf(d, pl->attr.gpus[i].bdf);
+
+		if (!g || !g->clocks_ns)
+			return 0;
+		last = MIN(last, g->busy_ns ? g->idle_ns : d->now_ns);
+	}
+	return pl->attr.ngpus ? last : 0;
+}
+
+static void pending_settle(const struct ft_diag *d, struct plink *pl, size_t i)
+{
+	uint64_t from = pl->pending[i].ns, n = pl->pending[i].n;
+
+	if (idle_last(d, pl) + SPEED_WAIT_NS >= from && idle_last(d, pl))
+		pl->idle_transitions += n;
+	else
+		burst_add(&pl->flaps, from, pl->pending[i].last_ns, n);
+	pl->pending[i].n = pl->pending[i].ns = 0;
+}
+
+void plink_settle(const struct ft_diag *d, struct plink *pl, bool final)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(pl->pending); i++)
+		if (pl->pending[i].n &&
+		    (final || d->now_ns >= pl->pending[i].ns + NSEC_PER_SEC + SPEED_WAIT_NS / 2))
+			pending_settle(d, pl, i);
+}
+
+static void pending_add(const struct ft_diag *d, struct plink *pl, uint64_t ns, uint64_t n)
+{
+	size_t i = 0, oldest = 0;
+
+	for (; i < ARRAY_SIZE(pl->pending); i++) {
+		if (pl->pending[i].n && ns < pl->pending[i].ns + NSEC_PER_SEC)
+			break;
+		if (pl->pending[i].ns < pl->pending[oldest].ns)
+			oldest = i;
+	}
+	if (i == ARRAY_SIZE(pl->pending)) {
+		i = oldest;
+		if (pl->pending[i].n)
+			pending_settle(d, pl, i);
+		pl->pending[i].ns = ns;
+	}
+	pl->pending[i].n += n;
+	pl->pending[i].last_ns = ns;
+}
+
 /* An idle GPU lowers its speed and comes back: counted, no fault. Lanes are never saved so. */
 static void transitions_add(struct ft_diag *d, struct plink *pl, const struct ft_ev_pcie_link *e)
 {
 	bool known = e->transitions != FT_NONE_U64, same_width = e->from__width == e->to__width;
-	uint64_t n = known ? e->transitions : e->from__gen != e->to__gen || !same_width, since;
+	uint64_t n = known ? e->transitions : e->from__gen != e->to__gen || !same_width;
 
 	pl->transitions += n;
 	pl->inexact |= n && e->exact != 1;
 	if (!n || settles(pl, e->h.ts_ns))
 		return;
-	if (same_width && plink_busy(d, pl, &since) == 0)
-		pl->idle_transitions += n;
+	if (same_width)
+		pending_add(d, pl, e->h.ts_ns, n);
 	else
-		burst_add(&pl->flaps, &e->h, n);
+		burst_add(&pl->flaps, e->h.ts_ns, e->h.ts_ns, n);
 }
 
 static void presence(struct plink *pl, uint64_t ns, bool there, bool orderly, uint8_t how)
@@ -493,7 +551,7 @@ void gpu_clocks(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr
 {
 	const struct ft_ev_gpu_clocks *e = (const void *)ev;
 	struct plink *pl = plink_of(d, attr, e->bdf);
-	bool busy;
+	bool busy, idle_before = pl && pl->clocks_ns && !pl->busy_ns;
 
 	if (!pl)
 		return;
@@ -508,6 +566,8 @@ void gpu_clocks(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr
 		pl->busy_ns = 0;
 	else if (!pl->busy_ns)
 		pl->busy_ns = ev->ts_ns;
+	if (!busy || pl->busy_ns == ev->ts_ns)
+		pl->idle_ns = idle_before || !busy ? ev->ts_ns : pl->idle_ns;
 }
 
 /* Calls on a communicator whose GPU is known: that GPU has work. */
@@ -516,8 +576,11 @@ void gpu_active(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr
 	struct plink *pl = attr->ngpus == 1 && !attr->shared ? plink_by_bdf(d, attr->gpus[0].bdf)
 							     : NULL;
 
-	if (pl)
+	if (!pl)
+		return;
+	if (!pl->nccl_ns || ev->ts_ns > pl->nccl_last_ns + ACTIVE_NS)
 		pl->nccl_ns = ev->ts_ns;
+	pl->nccl_last_ns = ev->ts_ns;
 }
 
 void gpu_nvlink(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)

@@ -544,7 +544,7 @@ static void users_update(struct ft_diag *d, struct plink *pl)
 static bool has_news(const struct plink *pl)
 {
 	return pcie_is_degraded(pl) || pl->low_now || pl->better_equals || pl->gone_ns ||
-	       pl->back_ns || pl->fell_ns || pl->hard_ns || pl->correctable.n || pl->flaps.n ||
+	       pl->back_ns || pl->fell_ns || pl->hard_ns || pl->correctable.n || pl->transitions ||
 	       pl->xids[0].n || pl->logs[0].ns || pl->slowdown.times || pl->nvlink.n ||
 	       pl->nvlink.downs;
 }
@@ -558,6 +558,7 @@ void pcie_judge_link(struct ft_diag *d, struct plink *pl, bool final)
 	judge_slow(d, pl, final);
 	judge_equals(d, pl);
 	judge_errors(d, pl);
+	plink_settle(d, pl, final);
 	judge_flaps(d, pl);
 	judge_xid(d, pl);
 	judge_logs(pl);

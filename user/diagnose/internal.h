@@ -219,6 +219,10 @@ struct plink {
 	} states[6]; /* time in each that it left */
 	uint64_t transitions, idle_transitions;
 	bool inexact; /* some were counted by looks */
+	/* Changes of speed only, by the second: what NVML says of that time comes after them. */
+	struct {
+		uint64_t ns, last_ns, n;
+	} pending[4];
 	struct burst flaps;
 	struct ft_pci_link low; /* the worst state that was a fault */
 	bool low_now;
@@ -249,7 +253,9 @@ struct plink {
 
 	/* GPU */
 	uint8_t pstate, utilization;
-	uint64_t clocks_ns, busy_ns, nccl_ns; /* busy_ns: since when it is at work, 0: it is not */
+	uint64_t clocks_ns, busy_ns;	/* busy_ns: since when it is at work, 0: it is not */
+	uint64_t idle_ns;		/* when it was idle last, before that */
+	uint64_t nccl_ns, nccl_last_ns; /* calls, from and to */
 	struct {
 		uint32_t xid;
 		uint64_t n, first_ns, last_ns;
@@ -504,6 +510,8 @@ void dev_log(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *a
 struct plink *plink_by_bdf(const struct ft_diag *d, const char *bdf);
 /* 1 at work, 0 idle, -1 not known; *since_ns: since when at work. */
 int plink_busy(const struct ft_diag *d, const struct plink *pl, uint64_t *since_ns);
+/* What was idle's and what was not, of the changes that have waited for it. */
+void plink_settle(const struct ft_diag *d, struct plink *pl, bool final);
 uint64_t plink_errors(const struct plink *pl, int end, int class); /* by events or by counters */
 void pcie_judge(struct ft_diag *d, bool final);
 void pcie_judge_link(struct ft_diag *d, struct plink *pl, bool final);
