@@ -9,6 +9,7 @@
 #define UP   "0000:16:00.0"
 #define NIC  "0000:1c:00.0"
 #define MS   NSEC_PER_MSEC
+#define T0   (200000ull * SEC) /* of the attach: more than a day after the boot */
 
 static const char *const port[] = { "0000:17:00.0", "0000:17:01.0", "0000:17:02.0", "0000:17:03.0",
 				    "0000:17:04.0" };
@@ -77,7 +78,7 @@ static __attribute__((unused)) void watch_pcie(void)
 static __attribute__((unused)) void node_with(int odd, uint32_t gen, uint32_t width, uint32_t can,
 					      uint32_t target)
 {
-	now = 1000 * SEC;
+	now = T0;
 	watch_pcie();
 	inv_gpus();
 	for (int i = 0; i < 5; i++) {
@@ -95,7 +96,7 @@ static __attribute__((unused)) void node_with(int odd, uint32_t gen, uint32_t wi
 static __attribute__((unused)) void node(void)
 {
 	node_with(0, 5, 16, 5, 5);
-	inv_users(900 * SEC);
+	inv_users(T0 - 100 * SEC);
 }
 
 /* --- what is seen --- */

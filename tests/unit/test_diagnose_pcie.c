@@ -184,7 +184,7 @@ static void test_at_attach(void **state)
 {
 	(void)state;
 	node_with(3, 5, 4, 5, 5);
-	inv_users(900 * SEC);
+	inv_users(T0 - 100 * SEC);
 	tick(SEC);
 	assert_int_equal(seen.opened, 1);
 	assert_verdict("pcie-link-degraded", LINK3, 3);
@@ -197,7 +197,7 @@ static void test_at_attach_speed(void **state)
 {
 	(void)state;
 	node_with(3, 3, 16, 5, 5);
-	inv_users(900 * SEC);
+	inv_users(T0 - 100 * SEC);
 	tick(SEC);
 	clocks(3, 0, 90, 0);
 	tick(SEC);
@@ -210,7 +210,7 @@ static void test_nic(void **state)
 {
 	(void)state;
 	node_with(4, 3, 16, 5, 5);
-	inv_users(900 * SEC);
+	inv_users(T0 - 100 * SEC);
 	tick(2 * SEC);
 	assert_verdict("pcie-link-degraded",
 		       "PCIe link of NIC 0000:1c:00.0 (0000:17:04.0 -> 1c:00.0)", 2);
@@ -223,7 +223,7 @@ static void test_uplink(void **state)
 {
 	(void)state;
 	node_with(-1, 3, 16, 5, 5);
-	inv_users(900 * SEC);
+	inv_users(T0 - 100 * SEC);
 	clocks(2, 0, 90, 0);
 	tick(3 * SEC);
 	assert_verdict(
@@ -241,7 +241,7 @@ static void test_uplink_unknown(void **state)
 {
 	(void)state;
 	node_with(-1, 3, 16, 5, 5);
-	inv_users(900 * SEC);
+	inv_users(T0 - 100 * SEC);
 	tick(3 * SEC);
 	verdict();
 	assert_string_equal(V.kind, "pcie-link-degraded");
@@ -252,7 +252,7 @@ static void test_uplink_idle(void **state)
 {
 	(void)state;
 	node_with(-1, 3, 16, 5, 5);
-	inv_users(900 * SEC);
+	inv_users(T0 - 100 * SEC);
 	for (int i = 0; i < 4; i++)
 		clocks(i, 8, 0, 1);
 	tick(30 * SEC);
@@ -262,12 +262,12 @@ static void test_uplink_idle(void **state)
 static void test_gen5_in_gen4(void **state)
 {
 	(void)state;
-	now = 1000 * SEC;
+	now = T0;
 	watch_pcie();
 	inv_gpus();
 	for (int i = 0; i < 4; i++)
 		inv_link(port[i], gpu[i], gpu[i], 4, 16, 4, 4);
-	inv_users(900 * SEC);
+	inv_users(T0 - 100 * SEC);
 	clocks(0, 0, 99, 0);
 	tick(60 * SEC);
 	assert_none();
@@ -277,7 +277,7 @@ static void test_commanded(void **state)
 {
 	(void)state;
 	node_with(3, 2, 16, 5, 2);
-	inv_users(900 * SEC);
+	inv_users(T0 - 100 * SEC);
 	clocks(3, 0, 99, 0);
 	tick(2 * SEC);
 	assert_verdict("pcie-link-degraded", LINK3, 2);
@@ -290,7 +290,7 @@ static void test_equals(void **state)
 {
 	(void)state;
 	node_with(3, 3, 16, 3, 3);
-	inv_users(900 * SEC);
+	inv_users(T0 - 100 * SEC);
 	clocks(3, 0, 99, 0);
 	tick(2 * SEC);
 	assert_verdict("pcie-link-degraded", LINK3, 2);
@@ -304,12 +304,12 @@ static void test_equals(void **state)
 static void test_no_equals(void **state)
 {
 	(void)state;
-	now = 1000 * SEC;
+	now = T0;
 	watch_pcie();
 	inv_gpus();
 	for (int i = 0; i < 5; i++)
 		inv_link(port[i], gpu[i], gpu[i], i < 2 ? 4 : 5, 16, i < 2 ? 4 : 5, 5);
-	inv_users(900 * SEC);
+	inv_users(T0 - 100 * SEC);
 	tick(30 * SEC);
 	verdict();
 	/* of three equals two are better: a hint, no more */

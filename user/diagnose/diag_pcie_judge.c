@@ -340,15 +340,17 @@ static void judge_logs(struct plink *pl)
 	struct aspect *a = &pl->aspects[A_LOG];
 
 	for (size_t i = 0; i < ARRAY_SIZE(pl->logs) && pl->logs[i].ns; i++) {
-		uint8_t what = pl->logs[i].what;
-		bool health = what == 1 && !pl->logs[i].before;
+		bool before = pl->logs[i].before, health = pl->logs[i].what == 1 && !before;
+		uint8_t confidence = before ? 1 : 2;
 
 		/* Less bandwidth than the card can take is what the slot gives: told at each boot. */
-		if (!health && what != 2)
+		if (!health && pl->logs[i].what != 2)
 			continue;
 		a->first_ns = a->confidence ? a->first_ns : pl->logs[i].ns;
-		a->last_ns = pl->logs[i].ns;
-		a->confidence = pl->logs[i].before ? 1 : 2;
+		a->last_ns = MAX(a->last_ns, pl->logs[i].ns);
+		if (confidence <= a->confidence)
+			continue;
+		a->confidence = confidence;
 		ft_fmt(a->text, "%s",
 		       health ? "its firmware reports trouble" : "its slot gives too little power");
 		ft_fmt(a->why, "by its driver's line in the kernel log");
