@@ -93,7 +93,8 @@ static __attribute__((unused)) void sock(int from, int to, uint16_t sport, uint1
 static __attribute__((unused)) void job(bool drops_watched)
 {
 	static const char *const kinds[] = { "tcp.retransmit", "tcp.reset", "net.link",
-					     "net.tx_timeout", "proc.exit", "nccl.comm" };
+					     "net.tx_timeout", "proc.exit", "nccl.comm",
+					     "pcie.link",      "pcie.aer" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		watch(kinds[i], true);

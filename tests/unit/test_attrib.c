@@ -19,8 +19,9 @@ static void test_severity_default(void **state)
 	for (unsigned int kind = 0; kind < FT_KIND_MAX; kind++) {
 		struct ft_rec r;
 
-		if (!ft_kind(kind) || kind == FT_KIND_proc_exit || kind == FT_KIND_gpu_clocks || kind == FT_KIND_nccl_comm ||
-		    kind == FT_KIND_net_link || kind == FT_KIND_incident || kind == FT_KIND_verdict)
+		if (!ft_kind(kind) || kind == FT_KIND_proc_exit || kind == FT_KIND_gpu_clocks ||
+		    kind == FT_KIND_nccl_comm || kind == FT_KIND_net_link ||
+		    kind == FT_KIND_incident || kind == FT_KIND_verdict)
 			continue;
 		ft_rec_new(&r, kind, 1);
 		feed(&r);

@@ -38,7 +38,7 @@ static void test_header(void **state)
 	out_close();
 }
 
-/* A terminal has a width, a file has none. */
+/* A terminal has a width, a file has none. What was found is told whole in both. */
 static void test_full_lines(void **state)
 {
 	struct ft_ev_incident *e;
@@ -55,7 +55,9 @@ static void test_full_lines(void **state)
 		put(&r, &none);
 		flush(T0);
 		assert_int_equal(strstr(written(), text) != NULL, full);
-		assert_int_equal(strstr(written(), "x..\n") != NULL, !full);
+		assert_int_equal(strstr(written(), "x\n               xx") != NULL, !full);
+		assert_null(strstr(written(), ".."));
+		assert_int_equal(lines_of(full ? "" : written()), full ? 0 : 3);
 		out_close();
 	}
 	out_full = false;

@@ -597,6 +597,7 @@ static void put_hits(const struct ft_diag *d, struct list *l, const struct incid
 	list_end(l);
 }
 
+#define BLIND_END	 32 /* "and 12 more" */
 #define LIST(name, room) (&(struct list){ .rec = out, .field = &e->name, .left = room })
 
 void ft_diag_verdict(struct ft_diag *d, uint64_t now_ns, bool final, struct ft_rec *out,
@@ -635,7 +636,8 @@ void ft_diag_verdict(struct ft_diag *d, uint64_t now_ns, bool final, struct ft_r
 	attr->severity = in ? finding_severity(&in->f) : FT_INFO;
 	put_ruled_out(d, LIST(ruled_out, 600));
 	put_next(d, LIST(next, 700), in);
-	put_blind(d, LIST(blind, 700));
+	/* All that is left: what was not seen must not be cut where the rest is short. */
+	put_blind(d, LIST(blind, FT_REC_MAX - out->h.size - BLIND_END));
 }
 
 void ft_diag_heartbeat(struct ft_diag *d, uint64_t now_ns, struct ft_rec *out, struct ft_attr *attr)

@@ -107,12 +107,13 @@ void line_pcie_link(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_a
 	const struct ft_pci_link from = { e->from__gen, e->from__width };
 	const struct ft_pci_link to = { e->to__gen, e->to__width };
 	double a = ft_pci_gbytes(from), z = ft_pci_gbytes(to);
+	bool many = e->transitions != FT_NONE_U64 && e->transitions > 1;
 
 	before(b, e->before);
 	who(b, attr);
 	ends(b, e->port, e->device);
 	ft_buf_puts(b, "  ");
-	if (e->transitions != FT_NONE_U64 && e->transitions > 1)
+	if (many)
 		ft_buf_printf(b, "%s%llu changes, now ", e->exact == 1 ? "" : "at least ",
 			      (unsigned long long)e->transitions);
 	else if (from.width != FT_NONE_U32) {
@@ -120,7 +121,7 @@ void line_pcie_link(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_a
 		ft_buf_puts(b, " -> ");
 	}
 	state(b, to);
-	if (a > 0 && z > 0 && a != z)
+	if (a > 0 && z > 0 && a != z && !many)
 		ft_buf_printf(b, ", %.1f -> %.1f GB/s", a, z);
 	if (e->training == 1)
 		ft_buf_puts(b, "  training");
