@@ -126,6 +126,63 @@ static void test_job(void **state)
 	ft_attrib_free(a);
 }
 
+static void count_before(struct ft_attrib *a, const char *device, int class, uint64_t n)
+{
+	struct ft_rec r;
+	struct ft_ev_pcie_counter *e = ft_rec_new(&r, FT_KIND_pcie_counter, 1);
+
+	e->delta = n;
+	e->aer_class = class;
+	e->before = 1;
+	ft_strcpy(e->device, device, sizeof(e->device));
+	ft_strcpy(e->error, class == 2 ? "RxErr" : "TLP", sizeof(e->error));
+	feed(a, &r);
+}
+
+/* What was there before has room in place of the namespace and the name. */
+static void test_job_errors(void **state)
+{
+	static const char *const shown[] = { " 0000:19:00.0    Gen3 x8 / Gen5 x16      eth0  ",
+					     " 0000:19:00.0    Gen3 x8 / Gen5 x16      eth0  ",
+					     "Gen5 x16      212 corrected       eth0\n",
+					     "Gen5 x16      212+1 uncorrected   eth0\n" };
+	struct ft_ev_inv_pci *l;
+	struct ft_ev_inv_gpu *g;
+	struct ft_attrib *a;
+	struct ft_rec r;
+
+	(void)state;
+	assert_int_equal(ft_attrib_new(&a), 0);
+	g = ft_rec_new(&r, FT_KIND_inv_gpu, 1);
+	g->index = 0;
+	ft_rec_str(&r, &g->bdf, "0000:19:00.0");
+	feed(a, &r);
+	l = ft_rec_new(&r, FT_KIND_inv_pci, 1);
+	l->now__gen = 3;
+	l->now__width = 8;
+	l->possible__gen = 5;
+	l->possible__width = 16;
+	ft_rec_str(&r, &l->port, "0000:18:01.0");
+	ft_rec_str(&r, &l->device, "0000:19:00.0");
+	ft_rec_str(&r, &l->serves, "0000:19:00.0");
+	feed(a, &r);
+	add_rank(a, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(shown); i++) {
+		_cleanup_buf_ struct ft_buf b = {};
+
+		if (i)
+			count_before(a, "0000:18:01.0", i == 3 ? 0 : 2,
+				     i == 1   ? 0
+				     : i == 2 ? 212
+					      : 1);
+		ft_text_job(&b, a, &plain, false);
+		assert_non_null(strstr(b.s, shown[i]));
+		assert_int_equal(strstr(b.s, "ERRORS BEFORE") != NULL, i >= 2);
+		assert_int_equal(strstr(b.s, "NETNS") != NULL, i < 2);
+	}
+	ft_attrib_free(a);
+}
+
 /* Open files name the GPUs it may use, NVML those that it does use. */
 static void test_job_gpus(void **state)
 {
@@ -186,10 +243,10 @@ static void test_job_none(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_verdict),	 cmocka_unit_test(test_no_cause),
-		cmocka_unit_test(test_random),	 cmocka_unit_test(test_job),
-		cmocka_unit_test(test_job_gpus), cmocka_unit_test(test_job_unknown),
-		cmocka_unit_test(test_job_none),
+		cmocka_unit_test(test_verdict),	    cmocka_unit_test(test_no_cause),
+		cmocka_unit_test(test_random),	    cmocka_unit_test(test_job),
+		cmocka_unit_test(test_job_errors),  cmocka_unit_test(test_job_gpus),
+		cmocka_unit_test(test_job_unknown), cmocka_unit_test(test_job_none),
 	};
 
 	return cmocka_run_group_tests(tests, out_setup, NULL);

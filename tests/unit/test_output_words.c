@@ -80,6 +80,38 @@ static void test_wrapped(void **state)
 	assert_int_equal(lines, 6);
 }
 
+static void test_continue(void **state)
+{
+	_cleanup_buf_ struct ft_buf b = {};
+
+	(void)state;
+	ft_buf_puts(&b, "before\n");
+	text_continue(&b, 7, 4);
+	assert_string_equal(b.s, "before\n");
+	for (int i = 0; i < 20; i++)
+		ft_buf_puts(&b, "twelve bytes ");
+	text_continue(&b, 7, 4);
+	ft_buf_puts(&b, "|");
+	assert_string_equal(
+		b.s,
+		"before\n"
+		"twelve bytes twelve bytes twelve bytes twelve bytes twelve bytes twelve bytes twelve bytes twelve\n"
+		"    bytes twelve bytes twelve bytes twelve bytes twelve bytes twelve bytes twelve bytes twelve bytes\n"
+		"    twelve bytes twelve bytes twelve bytes twelve bytes twelve bytes |");
+}
+
+static void test_day(void **state)
+{
+	_cleanup_buf_ struct ft_buf b = {};
+	uint64_t now = 1764475923ull * NSEC_PER_SEC;
+
+	(void)state;
+	text_day(&b, now - 11 * 3600 * NSEC_PER_SEC, now);
+	assert_int_equal(b.len, 0);
+	text_day(&b, now - 13 * 3600 * NSEC_PER_SEC, now);
+	assert_string_equal(b.s, "2025-11-29 ");
+}
+
 static void test_addr_and_time(void **state)
 {
 	_cleanup_buf_ struct ft_buf b = {};
@@ -102,7 +134,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_count),	      cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_ranks),	      cmocka_unit_test(test_wrapped),
-		cmocka_unit_test(test_addr_and_time),
+		cmocka_unit_test(test_addr_and_time), cmocka_unit_test(test_continue),
+		cmocka_unit_test(test_day),
 	};
 
 	setenv("TZ", "UTC", 1);

@@ -201,12 +201,17 @@ static void cell_errors(struct ft_buf *b, struct ft_attrib *a, const struct ft_a
 	char text[48] = "-";
 	uint64_t n[2];
 
-	if (errors_before(a, attr, n) && n[1])
-		ft_fmt(text, "%llu (%llu fatal)", (unsigned long long)(n[0] + n[1]),
-		       (unsigned long long)n[1]);
-	else if (n[0] || errors_before(a, attr, n))
-		ft_fmt(text, n[0] ? "%llu corrected" : "%llu", (unsigned long long)n[0]);
-	ft_buf_printf(b, "%-17s", text);
+	if (errors_before(a, attr, n)) {
+		if (n[0] && n[1])
+			ft_fmt(text, "%llu+%llu uncorrected", (unsigned long long)n[0],
+			       (unsigned long long)n[1]);
+		else if (n[0] || n[1])
+			ft_fmt(text, "%llu %s", (unsigned long long)(n[0] + n[1]),
+			       n[1] ? "uncorrected" : "corrected");
+		else
+			ft_fmt(text, "0");
+	}
+	ft_buf_printf(b, "%-20s", text);
 }
 
 static void cell_gpu(struct ft_buf *b, const struct ft_attr *attr)
@@ -325,7 +330,7 @@ void ft_text_job(struct ft_buf *b, struct ft_attrib *a, const struct ft_style *s
 	if (t.n)
 		ft_buf_printf(
 			b, "    RANK       PID  GPU               PCIe NOW / POSSIBLE     %s\n",
-			errors ? "ERRORS BEFORE    NIC" : "NIC               NETNS       TASK");
+			errors ? "ERRORS BEFORE       NIC" : "NIC               NETNS       TASK");
 	show = all || t.n <= ROWS + 1 ? t.n : ROWS;
 	for (size_t i = 0; i < show; i++)
 		put_row(b, a, &t.rows[i], errors, style);

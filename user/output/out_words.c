@@ -170,8 +170,9 @@ void text_continue(struct ft_buf *b, size_t from, size_t indent)
 	ft_buf_add(&rest, b->s + from + n, len - n);
 	b->len = from + n;
 	for (size_t i = 0; i < rest.len; i += n) {
-		while (rest.s[i] == ' ')
-			i++;
+		i += strspn(rest.s + i, " ");
+		if (i == rest.len)
+			return;
 		while (b->len > from && b->s[b->len - 1] == ' ')
 			b->len--;
 		ft_buf_printf(b, "\n%*s", (int)indent, "");
