@@ -9,11 +9,12 @@
 #include "source/klog.h"
 #include "source/source.h"
 
-#define LINES_MAX  1000000 /* at the start: more than any log has, unless it grows all the while */
-#define TAKE_MAX   256	   /* lines in a row, then others have their turn */
-#define SINGLE_MAX 8	   /* records of one device and kind in a second, the rest is counted */
-#define HELD_MAX   64	   /* different ones that are counted in a second */
-#define USEC	   1000000
+#define LINES_MAX   1000000 /* at the start: more than any log has, unless it grows all the while */
+#define TAKE_MAX    256	    /* lines in a row, then others have their turn */
+#define SINGLE_MAX  8	    /* records of one device and kind in a second, the rest is counted */
+#define HELD_MAX    64	    /* different ones that are counted in a second */
+#define USEC	    1000000
+#define CLOCK_EVERY (60 * NSEC_PER_SEC) /* the log's clock drifts */
 
 static const uint16_t kinds[] = { FT_KIND_pcie_aer, FT_KIND_pcie_hotplug, FT_KIND_pcie_recovery,
 				  FT_KIND_gpu_xid, FT_KIND_dev_log };
@@ -46,6 +47,8 @@ struct ft_klog_src {
 	int fd, timer;	      /* -1: not open */
 	bool following;	      /* what comes now is from after the attach */
 	bool began;
+	struct klog_clock clock;
+	uint64_t clock_at_ns; /* when it was read, 0 never */
 	uint64_t next_seq;
 	uint64_t second; /* of the held ones, by the log's clock */
 	size_t nheld;
@@ -57,16 +60,16 @@ struct ft_klog_src {
 };
 
 /* --- time --- */
-/*
- * The log's clock is local_clock(): CLOCK_MONOTONIC without its adjustment. They differ by some
- * milliseconds from boot on, and by what NTP corrects since: 20 ppm are 1.7 s per day of uptime.
- * A line is never put into the future.
- */
-static uint64_t line_ns(uint64_t usec)
+/* CLOCK_MONOTONIC of a line, never in the future. */
+static uint64_t line_ns(struct ft_klog_src *s, uint64_t usec)
 {
 	uint64_t now = ft_mono_ns();
 
-	return usec > now / 1000 ? now : usec * 1000;
+	if (!s->clock_at_ns || now - s->clock_at_ns > CLOCK_EVERY) {
+		(void)klog_clock_read(&s->clock); /* else as it was, or unadjusted */
+		s->clock_at_ns = now;
+	}
+	return MIN(klog_clock_mono(&s->clock, usec), now);
 }
 
 /* --- devices --- */
@@ -152,7 +155,7 @@ static void emit_lost(struct ft_klog_src *s, const char *of, uint64_t n, uint64_
 /* The log is a ring: what befell the devices before its first line is not known. */
 static void emit_begin(struct ft_klog_src *s, const struct ft_klog_fact *first)
 {
-	uint64_t age_s = (ft_mono_ns() - line_ns(first->usec)) / NSEC_PER_SEC;
+	uint64_t age_s = (ft_mono_ns() - line_ns(s, first->usec)) / NSEC_PER_SEC;
 	struct ft_ev_inv_host *e;
 	struct ft_rec rec;
 	char what[64];
@@ -173,7 +176,7 @@ static void send_one(struct ft_klog_src *s, const struct ft_klog_fact *f)
 	const struct dev *d = dev_find(s, f->bdf);
 	struct ft_rec rec;
 
-	klog_rec(f, line_ns(f->usec), !s->following, d ? d->below : "", &rec);
+	klog_rec(f, line_ns(s, f->usec), !s->following, d ? d->below : "", &rec);
 	ft_emit(&s->emit, &rec);
 }
 
@@ -182,11 +185,11 @@ static void send_held(struct ft_klog_src *s, const struct held *h)
 	const struct dev *d = dev_find(s, h->fact.bdf);
 	struct ft_rec rec;
 
-	klog_rec(&h->fact, s->following ? ft_mono_ns() : line_ns(h->last_usec), !s->following,
+	klog_rec(&h->fact, s->following ? ft_mono_ns() : line_ns(s, h->last_usec), !s->following,
 		 d ? d->below : "", &rec);
 	rec.h.count = h->n;
-	rec.h.first_ns = line_ns(h->first_usec);
-	rec.h.last_ns = line_ns(h->last_usec);
+	rec.h.first_ns = line_ns(s, h->first_usec);
+	rec.h.last_ns = line_ns(s, h->last_usec);
 	rec.h.flags |= FT_REC_AGG;
 	ft_emit(&s->emit, &rec);
 }
