@@ -85,8 +85,10 @@ $NIC correctable RxErr+BadTLP+Timeout
 $PORT correctable BadDLLP
 $NIC nonfatal TLP" "errors of before the attach, named right, each once"
 	ok "and dated right" dated_right first
-	is "$(trace_jq first 'map(select(.kind == "pcie.aer" and .data.before) | .before_attach) |
-		unique | tojson')" '[true]' "they are marked"
+	is "$(trace_jq first 'map(select(.kind == "pcie.aer" and .data.before) |
+		[.before_attach, .late]) | unique | tojson')" '[[true,null]]' \
+		"they are marked, and in their place"
+	is "$(trace_jq first '.[0].kind')" session "though the session's line is the first"
 	is "$(trace_jq first '.[] | select(.kind == "pcie.recovery" and .data.before) |
 		[.data.device, .data.result] | join(" ")')" "$NIC recovery failed
 $PORT recovery failed" "and the recovery that failed"
@@ -126,12 +128,46 @@ check_fatal()
 {
 	inject "$NIC" 0x20 0
 	trace_start second
-	trace_stop second
+	wait_until 10 trace_has second '.kind == "pcie.aer" and .data.errors == ["Inaccessible"]'
 	is "$(aer_of second true | tail -n 1)" "$NIC fatal Inaccessible" "a fatal error is inaccessible"
 	is "$(trace_jq second '[.[] | select(.kind == "pcie.aer" and .data.before)] | last |
 		.data.status')" null "its status is unknown"
 	is "$(count_of second '.kind == "pcie.aer" and .data.before')" \
 		"$(dmesg -k | grep -c "$LAST_LINE")" "as many errors as the log has"
+}
+
+# What was overwritten before it was read is counted; what comes then is read again.
+check_overwritten()
+{
+	local i fill
+
+	printf -v fill '%0800d' 0
+	sysctl -qw kernel.printk_devkmsg=on
+	kill -STOP "${TRACE_PID[second]}"
+	for ((i = 0; i < 400; i++)); do
+		echo "fill the log, line $i: $fill"
+	done >/dev/kmsg
+	kill -CONT "${TRACE_PID[second]}"
+	ok "overwritten lines are counted" wait_until 10 trace_has second '.kind == "lost" and
+		.data.records > 100 and (.data.reason | test("overwritten"))'
+	inject "$PORT" 0 0x1000
+	ok "the log is followed again" wait_until 10 trace_has second '.kind == "pcie.aer" and
+		.data.errors == ["Timeout"]'
+	trace_stop second
+}
+
+# Without the right to read it that is said (up to 6.12 CAP_SYS_ADMIN will do, too).
+check_denied()
+{
+	sysctl -qw kernel.dmesg_restrict=1
+	TRACE_AS=(setpriv --bounding-set '-syslog,-sys_admin')
+	trace_start denied
+	trace_stop denied
+	is "$(trace_jq denied '.[] | select(.kind == "probe" and .data.program == "kmsg") | .data |
+		[.state, .reason] | join(": ")')" "not attached: not permitted: needs CAP_SYSLOG" \
+		"without CAP_SYSLOG: not attached, with the reason"
+	like "$(trace_jq denied '.[-1].data.blind | join("; ")')" "Xid and driver messages" \
+		"the verdict has it as a blind spot"
 }
 
 declare -a BEGAN=() SEEN=()
@@ -140,5 +176,7 @@ modprobe aer_inject || skip_all "this kernel has no aer_inject"
 check_before
 check_after
 check_fatal
+check_overwritten
+check_denied
 
 done_testing
