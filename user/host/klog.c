@@ -340,6 +340,7 @@ static bool cut_writer(const char *text, struct line *l)
 	const char *s;
 	size_t n;
 
+	l->bdf[0] = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(drivers); i++) {
 		s = text + strlen(drivers[i]);
 		if (!starts(text, drivers[i]) || strspn(s, "0123456789") > 3)
@@ -387,36 +388,46 @@ static void read_device(const char *s, const char *end, char out[16])
 		memcpy(out, bdf, sizeof(bdf));
 }
 
+/* *at: behind the needle. */
+static const struct pattern *find_pattern(const struct line *l, const char **at)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
+		const struct pattern *p = &patterns[i];
+
+		if (p->driver && strcmp(p->driver, l->driver) != 0)
+			continue;
+		*at = strstr(l->rest, p->needle);
+		if (!*at)
+			continue;
+		*at += strlen(p->needle);
+		return p;
+	}
+	return NULL;
+}
+
 static void read_text(const char *text, size_t len, const char *end, struct ft_klog_fact *f)
 {
+	struct ft_klog_fact fact = { .seq = f->seq, .usec = f->usec };
+	const struct pattern *p;
 	char copy[REST_MAX + 64];
-	struct line l = {};
+	struct line l;
+	const char *at;
 
 	len = MIN(len, sizeof(copy) - 1);
 	memcpy(copy, text, len);
 	copy[len] = 0;
-	if (!cut_writer(copy, &l))
+	p = cut_writer(copy, &l) ? find_pattern(&l, &at) : NULL;
+	if (!p)
 		return;
 	if (l.bdf[0])
 		read_device(text, end, l.bdf);
-	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
-		const struct pattern *p = &patterns[i];
-		const char *at;
-		struct ft_klog_fact fact = { .seq = f->seq, .usec = f->usec, .what = p->what };
-
-		if (p->driver && strcmp(p->driver, l.driver) != 0)
-			continue;
-		at = strstr(l.rest, p->needle);
-		if (!at)
-			continue;
-		fact.of = p->driver && p->read != read_slot ? FT_KLOG_OF_KNOWN : FT_KLOG_OF_ANY;
-		fact.status = fact.pid = fact.xid = FT_NONE_U32;
-		memcpy(fact.driver, l.driver, sizeof(fact.driver));
-		memcpy(fact.bdf, l.bdf, sizeof(fact.bdf));
-		if (p->read(&l, at + strlen(p->needle), &fact))
-			*f = fact;
-		return;
-	}
+	fact.of = p->driver && p->read != read_slot ? FT_KLOG_OF_KNOWN : FT_KLOG_OF_ANY;
+	fact.what = p->what;
+	fact.status = fact.pid = fact.xid = FT_NONE_U32;
+	ft_strcpy(fact.driver, l.driver, sizeof(fact.driver));
+	ft_strcpy(fact.bdf, l.bdf, sizeof(fact.bdf));
+	if (p->read(&l, at, &fact))
+		*f = fact;
 }
 
 int ft_klog_parse(const char *line, size_t len, struct ft_klog_fact *out)
