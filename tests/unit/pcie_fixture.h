@@ -163,6 +163,17 @@ static inline void reads_hang(int port, bool hang)
 	pthread_mutex_unlock(&reads.lock);
 }
 
+static inline unsigned int reads_of(int port)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&reads.lock);
+	n = port < PORTS ? reads.n[port] : reads.other;
+	pthread_mutex_unlock(&reads.lock);
+	return n;
+}
+#define OTHER_READS PORTS
+
 /* Stands in for libc's. */
 ssize_t pread(int fd, void *buf, size_t size, off_t off)
 {
@@ -257,9 +268,9 @@ static inline const void *expect(enum ft_kind kind, size_t n)
 /* So many looks at each link have been made since. */
 static inline void looks(unsigned int n)
 {
-	const unsigned int from[PORTS] = { reads.n[0], reads.n[1] };
+	const unsigned int from[PORTS] = { reads_of(0), reads_of(1) };
 
-	for (int i = 0; i < 1000 && (reads.n[0] < from[0] + n || reads.n[1] < from[1] + n); i++)
+	for (int i = 0; i < 1000 && (reads_of(0) < from[0] + n || reads_of(1) < from[1] + n); i++)
 		run_ms(5);
 	run_ms(5);
 }

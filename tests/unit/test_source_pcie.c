@@ -194,13 +194,13 @@ static void test_reads(void **state)
 	ns = ft_mono_ns();
 	run_ms(1000);
 	ns = ft_mono_ns() - ns;
-	assert_in_range(reads.n[0], 20, ns / (FAST_MS * NSEC_PER_MSEC) + 1);
-	assert_in_range(reads.n[1], reads.n[0] - 1, reads.n[0]);
+	assert_in_range(reads_of(0), 20, ns / (FAST_MS * NSEC_PER_MSEC) + 1);
+	assert_in_range(reads_of(1), reads_of(0) - 1, reads_of(0));
 	/* the target speed, with the first look */
-	assert_int_equal(reads.other, PORTS);
+	assert_int_equal(reads_of(OTHER_READS), PORTS);
 	set_status(GPU_PORT, GEN3_X8);
 	expect(FT_KIND_pcie_link, 0);
-	assert_int_equal(reads.other, PORTS + 1);
+	assert_int_equal(reads_of(OTHER_READS), PORTS + 1);
 	src_end();
 }
 
@@ -217,10 +217,10 @@ static void test_asleep(void **state)
 	e = expect(FT_KIND_inv_host, 0);
 	assert_true(text_has(&e->h, e->what, GPU));
 	assert_true(text_has(&e->h, e->reason, "asleep"));
-	n = reads.n[0];
+	n = reads_of(0);
 	set_status(GPU_PORT, GEN1_X16);
 	run_ms(20 * FAST_MS);
-	assert_int_equal(reads.n[0], n);
+	assert_int_equal(reads_of(0), n);
 	assert_null(nth(FT_KIND_pcie_link, 0));
 	set_text(GPU_PORT, "power/runtime_status", "active\n");
 	link_change(0, 5, 16, 1, 16);
@@ -243,7 +243,7 @@ static void test_asleep_at_attach(void **state)
 	set_text(GPU_PORT, "power/runtime_status", "suspended\n");
 	src_start(FAST_MS);
 	run_ms(20 * FAST_MS);
-	assert_int_equal(reads.n[0] + reads.other - PORTS / 2, 0);
+	assert_int_equal(reads_of(0) + reads_of(OTHER_READS) - PORTS / 2, 0);
 	set_status(GPU_PORT, GEN3_X8);
 	/* its registers are found when it is awake */
 	set_text(GPU_PORT, "power/runtime_status", "active\n");
@@ -269,9 +269,9 @@ static void test_stuck(void **state)
 	assert_true(text_has(&e->h, e->what, GPU));
 	set_status(NIC_PORT, GEN1_X16);
 	link_change(0, 4, 8, 1, 16);
-	n = reads.n[0];
+	n = reads_of(0);
 	run_ms(10 * FAST_MS);
-	assert_int_equal(reads.n[0], n);
+	assert_int_equal(reads_of(0), n);
 	reads_hang(0, false);
 	set_status(GPU_PORT, GEN3_X8);
 	link_change(1, 5, 16, 3, 8);

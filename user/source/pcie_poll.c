@@ -322,7 +322,7 @@ static void *poll_run(void *arg)
 		__atomic_store_n(&p->turn_ns, 0, __ATOMIC_RELAXED);
 	}
 	pthread_mutex_lock(&p->lock);
-	p->left = true;
+	__atomic_store_n(&p->left, true, __ATOMIC_RELEASE);
 	alone = p->alone;
 	pthread_cond_broadcast(&p->cond);
 	pthread_mutex_unlock(&p->lock);
