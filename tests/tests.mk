@@ -69,7 +69,7 @@ check-vm:
 	FT_VM_KERNEL=$(lastword $(KERNELS)) tests/run -j 2 tests/vm/lab.sh $(vm)
 
 .PHONY: tests-build fuzz-build check check-fast bench vm-build check-vm $(hgx)
-bench: all workload $(BUILD)/tests/bench/kstats $(BUILD)/tests/e2e/udp_burst
+bench: all workload $(BUILD)/tests/bench/kstats $(BUILD)/tests/bench/poll $(BUILD)/tests/e2e/udp_burst
 	tests/bench/run
 
 -include $(unit:=.d)

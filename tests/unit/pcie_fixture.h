@@ -77,9 +77,9 @@ static inline void put_power(const char *bdf, const char *control, const char *s
 	char path[128];
 
 	ft_fmt(path, FT_PCI_DIR "/%s/power/control", bdf);
-	put(path, "%s\n", control);
-	ft_fmt(path, FT_PCI_DIR "/%s/power/runtime_status", bdf);
 	/* room for the longest, so that a shorter one can be written over it */
+	put(path, "%s\n         ", control);
+	ft_fmt(path, FT_PCI_DIR "/%s/power/runtime_status", bdf);
 	put(path, "%s\n         ", status);
 }
 

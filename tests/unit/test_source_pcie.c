@@ -211,6 +211,7 @@ static void test_asleep(void **state)
 	unsigned int n;
 
 	(void)state;
+	set_text(GPU, "power/control", "auto\n");
 	src_start(FAST_MS);
 	looks(2);
 	set_text(GPU_PORT, "power/runtime_status", "suspended\n");
@@ -240,6 +241,7 @@ static void test_asleep(void **state)
 static void test_asleep_at_attach(void **state)
 {
 	(void)state;
+	set_text(GPU, "power/control", "auto\n");
 	set_text(GPU_PORT, "power/runtime_status", "suspended\n");
 	src_start(FAST_MS);
 	run_ms(20 * FAST_MS);

@@ -15,7 +15,7 @@
 struct end {
 	int config, speed, width;
 	int control, power; /* of the upper end: whether it may sleep, whether it does */
-	int below;	    /* whether the other end sleeps */
+	int below_control, below_power; /* of the other end */
 	uint16_t cap;
 	bool may_sleep, asleep, lost;
 	uint32_t last;
@@ -59,7 +59,8 @@ static void end_close(struct end *e)
 	ft_closep(&e->width);
 	ft_closep(&e->control);
 	ft_closep(&e->power);
-	ft_closep(&e->below);
+	ft_closep(&e->below_control);
+	ft_closep(&e->below_power);
 }
 
 /* Room for one more; arrays double. */
@@ -78,7 +79,7 @@ int pcie_poll_link(struct pcie_poll *p, const struct pcie_watch *w)
 	if (!ends)
 		return -ENOMEM;
 	p->ends = ends;
-	e = (struct end){ -1, -1, -1, -1, -1, -1, .cap = w->cap, .last = w->last };
+	e = (struct end){ -1, -1, -1, -1, -1, -1, -1, .cap = w->cap, .last = w->last };
 	if (w->cap)
 		err = (e.config = open_at(p, w->upper, "config")) < 0 ? -errno : 0;
 	else if ((e.speed = open_at(p, w->upper, "current_link_speed")) < 0 ||
@@ -90,8 +91,10 @@ int pcie_poll_link(struct pcie_poll *p, const struct pcie_watch *w)
 	}
 	e.control = open_at(p, w->upper, "power/control");
 	e.power = open_at(p, w->upper, "power/runtime_status");
-	if (w->below[0])
-		e.below = open_at(p, w->below, "power/runtime_status");
+	if (w->below[0]) {
+		e.below_control = open_at(p, w->below, "power/control");
+		e.below_power = open_at(p, w->below, "power/runtime_status");
+	}
 	p->ends[p->nends] = e;
 	return p->nends++;
 }
@@ -209,6 +212,18 @@ static int read_status(const struct end *e, uint16_t *out)
 	return n == sizeof(*out) ? 0 : n < 0 ? -errno : -EPERM;
 }
 
+/*
+ * "on": it never sleeps, and need not be asked before each look. Nor does a port above a device that
+ * never does.
+ */
+static bool may_sleep(const struct end *e)
+{
+	char text[32];
+
+	return !strcmp(word(e->control, text), "auto") &&
+	       strcmp(word(e->below_control, text), "on") != 0;
+}
+
 static bool is_news(const struct end *e, uint16_t status)
 {
 	if (e->last == PCIE_STATUS_NONE || status == PCIE_STATUS_ONES ||
@@ -243,7 +258,7 @@ static void look(struct pcie_poll *p, struct end *e)
 	if (!asleep) {
 		m.error = read_status(e, &status);
 		news = !m.error && is_news(e, status);
-		asleep = (news || m.error) && sleeps(e->below);
+		asleep = (news || m.error) && sleeps(e->below_power);
 	}
 	if (asleep != e->asleep && tell(p, &m, asleep ? PCIE_ASLEEP : PCIE_AWAKE))
 		e->asleep = asleep;
@@ -253,6 +268,9 @@ static void look(struct pcie_poll *p, struct end *e)
 		e->lost = tell(p, &m, PCIE_ERROR);
 	else if (news)
 		tell_status(p, e, status);
+	/* What kept the port awake may have gone. */
+	if (news)
+		e->may_sleep = may_sleep(e);
 }
 
 /* Kept by the kernel: no device is asked. */
@@ -271,17 +289,16 @@ static void look_at_file(struct pcie_poll *p, struct file *f)
 
 static void each_second(struct pcie_poll *p)
 {
-	char text[32];
-
-	/* "on": it never sleeps, and need not be asked before each look. */
-	for (size_t i = 0; i < p->nends; i++)
-		p->ends[i].may_sleep = !strcmp(word(p->ends[i].control, text), "auto");
 	for (size_t i = 0; i < p->nfiles; i++)
 		look_at_file(p, &p->files[i]);
 }
 
-static void turn(struct pcie_poll *p)
+/* Who may sleep is set once by most: one of them is asked again each time. */
+static void turn(struct pcie_poll *p, size_t n)
 {
+	for (size_t i = 0; i < p->nends; i++)
+		if (!n || n % p->nends == i)
+			p->ends[i].may_sleep = may_sleep(&p->ends[i]);
 	for (size_t i = 0; i < p->nends; i++) {
 		__atomic_store_n(&p->at, (int)i, __ATOMIC_RELAXED);
 		if (!p->ends[i].lost)
@@ -309,6 +326,7 @@ static void *poll_run(void *arg)
 	struct pcie_poll *p = arg;
 	const uint64_t interval = p->interval_ms * NSEC_PER_MSEC;
 	uint64_t now = ft_mono_ns(), next = now, second = now;
+	size_t n = 0;
 	bool alone;
 
 	for (; wait_until(p, next); next = MAX(next + interval, now)) {
@@ -318,7 +336,7 @@ static void *poll_run(void *arg)
 			each_second(p);
 			second = now + NSEC_PER_SEC;
 		}
-		turn(p);
+		turn(p, n++);
 		__atomic_store_n(&p->turn_ns, 0, __ATOMIC_RELAXED);
 	}
 	pthread_mutex_lock(&p->lock);
