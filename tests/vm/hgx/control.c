@@ -4,14 +4,16 @@
  * ends. Numbers are decimal, or hexadecimal with 0x. One command with each write to `control`:
  *
  *   link BDF GEN WIDTH [both|port|device]   speed and width in Link Status; 0 0: the link goes down
- *   cap BDF GEN WIDTH        what that function says it can (and its target speed)
+ *   cap BDF GEN WIDTH        what that function says it can; the link is then as good as both ends
+ *                            can. Newer kernels remember: remove the function and rescan
  *   status BDF SET CLEAR     bits of its Link Status (LT 0x800, LBMS 0x4000, LABS 0x8000); newly
  *                            set ones raise the interrupt where the kernel enabled it (6.13+)
  *   gone BDF 0|1             all-ones, also from what is below
  *   plug BDF 0|1             presence in the slot, with the interrupt of hot plug
  *   aer BDF cor|uncor STATUS [COUNT [HEADER HEADER HEADER HEADER]]   an error, COUNT times; returns
  *                            when the last one is sent. Each waits for the kernel to have read and
- *                            cleared the one before (10 s, then EBUSY), so that none merge
+ *                            cleared the one before (10 s, then EBUSY), so that none merge; 1 s
+ *                            for an uncorrectable one, which stays if its driver does not recover
  *   message BDF cor|uncor STATUS   one error, without waiting: may merge, as in hardware
  *   config BDF OFFSET VALUE  32 bits of configuration space, whatever they are
  *   toggle BDF COUNT US GEN WIDTH GEN WIDTH [BITS]   COUNT changes of the link, one each US, first
@@ -33,8 +35,9 @@
 
 #include "hgx.h"
 
-#define ARGS_MAX   12
-#define AER_WAIT_S 10
+#define ARGS_MAX     12
+#define AER_WAIT_S   10
+#define UNCOR_WAIT_S 1
 
 static struct dentry *dir;
 static DEFINE_MUTEX(control_lock);
@@ -103,7 +106,7 @@ static int do_cap(struct args *a)
 	if (!a->v[0] || a->v[0] > 6 || !a->v[1] || a->v[1] > 32)
 		return -EINVAL;
 	hgx_set_cap(a->fn, a->v[0], a->v[1]);
-	return 0;
+	return hgx_link_train(hgx_port_of(a->fn));
 }
 
 static int do_status(struct args *a)
@@ -155,32 +158,43 @@ static int do_reset_counts(struct args *a)
 	return 0;
 }
 
+/* Whether the kernel has done with the error before, which began at `since`. */
+static bool done_with(struct hgx_fn *f, bool cor, unsigned long since)
+{
+	/* An uncorrectable one's status stays where the driver does not take part in recovery. */
+	bool stays = !cor && time_after(jiffies, since + UNCOR_WAIT_S * HZ);
+
+	return hgx_aer_ready(f, cor, stays);
+}
+
+static int aer_once(struct args *a, bool cor)
+{
+	unsigned long since = jiffies;
+	int err = -EAGAIN;
+
+	for (;;) {
+		raw_spin_lock_irq(&hgx_lock);
+		if (done_with(a->fn, cor, since))
+			err = hgx_aer(a->fn, cor, a->v[0], &a->v[2]);
+		raw_spin_unlock_irq(&hgx_lock);
+		if (err != -EAGAIN)
+			return err;
+		if (time_after(jiffies, since + AER_WAIT_S * HZ))
+			return -EBUSY;
+		if (signal_pending(current))
+			return -EINTR;
+		usleep_range(50, 100);
+	}
+}
+
 /* Takes the lock itself: it waits. */
 static int do_aer(struct args *a)
 {
 	u32 count = a->n > 1 ? a->v[1] : 1;
-	int cor = is_cor(a->word), err = 0;
+	int cor = is_cor(a->word), err = min(cor, 0);
 
-	if (cor < 0)
-		return cor;
-	while (!err && count--) {
-		unsigned long end = jiffies + AER_WAIT_S * HZ;
-		bool ready = false;
-
-		while (!ready && !err) {
-			raw_spin_lock_irq(&hgx_lock);
-			ready = hgx_aer_ready(a->fn, cor);
-			if (ready)
-				err = hgx_aer(a->fn, cor, a->v[0], &a->v[2]);
-			raw_spin_unlock_irq(&hgx_lock);
-			if (!ready)
-				usleep_range(50, 100);
-			if (time_after(jiffies, end))
-				err = -EBUSY;
-			if (signal_pending(current))
-				err = -EINTR;
-		}
-	}
+	while (!err && count--)
+		err = aer_once(a, cor);
 	return err;
 }
 

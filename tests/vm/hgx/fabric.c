@@ -66,6 +66,15 @@ static unsigned int max_width(const struct hgx_fn *f)
 	return (hgx_get32(f, HGX_EXP + PCI_EXP_LNKCAP) & PCI_EXP_LNKCAP_MLW) >> 4;
 }
 
+int hgx_link_train(struct hgx_fn *port)
+{
+	struct hgx_fn *f = port ? port->down : NULL;
+
+	return f ? hgx_link_set(port, min(max_gen(port), max_gen(f)),
+				min(max_width(port), max_width(f)), HGX_BOTH)
+		 : -EINVAL;
+}
+
 /* On command: to the target speed, as far as both ends can; the width stays. */
 void hgx_retrain(struct hgx_fn *port)
 {
@@ -102,8 +111,7 @@ int hgx_plug(struct hgx_fn *f, bool in)
 	if (!in)
 		return hgx_link_set(port, 0, 0, HGX_PORT);
 	power_on(f);
-	return hgx_link_set(port, min(max_gen(port), max_gen(f)),
-			    min(max_width(port), max_width(f)), HGX_BOTH);
+	return hgx_link_train(port);
 }
 
 /* --- errors --- */
@@ -123,13 +131,13 @@ static u32 reported(const struct hgx_fn *f, bool cor, u32 status, u16 class)
 	return hgx_get16(f, HGX_EXP + PCI_EXP_DEVCTL) & class ? status & ~mask : 0;
 }
 
-/* What was told before has been read by the kernel and, correctable, cleared. */
-bool hgx_aer_ready(struct hgx_fn *f, bool cor)
+bool hgx_aer_ready(struct hgx_fn *f, bool cor, bool stays)
 {
-	u32 status = hgx_get32(f, HGX_AER + PCI_ERR_COR_STATUS);
+	u32 status = hgx_get32(f, HGX_AER + (cor ? PCI_ERR_COR_STATUS : PCI_ERR_UNCOR_STATUS));
+	u16 classes = cor ? PCI_EXP_DEVCTL_CERE : PCI_EXP_DEVCTL_NFERE | PCI_EXP_DEVCTL_FERE;
 
 	return !hgx_get32(root_of(f), HGX_AER + PCI_ERR_ROOT_STATUS) &&
-	       (!cor || !reported(f, cor, status, PCI_EXP_DEVCTL_CERE));
+	       (stays || !reported(f, cor, status, classes));
 }
 
 /* A message arrives at the root port: the first one's source is kept, others are counted as many. */

@@ -75,11 +75,16 @@ enum hgx_ends { HGX_PORT = 1, HGX_DEVICE = 2, HGX_BOTH = 3 };
 struct hgx_fn *hgx_port_of(struct hgx_fn *f);
 /* gen 0: the link goes down. */
 int hgx_link_set(struct hgx_fn *port, unsigned int gen, unsigned int width, enum hgx_ends ends);
+/* As fast and wide as both ends can. */
+int hgx_link_train(struct hgx_fn *port);
 void hgx_link_bits(struct hgx_fn *f, u16 set, u16 clear);
 void hgx_retrain(struct hgx_fn *port);
 int hgx_plug(struct hgx_fn *f, bool in);
-/* Whether an error would be told from those before it. */
-bool hgx_aer_ready(struct hgx_fn *f, bool cor);
+/*
+ * Whether an error would be told from those before: the root port has none, nor, unless it stays
+ * there, the function.
+ */
+bool hgx_aer_ready(struct hgx_fn *f, bool cor, bool stays);
 int hgx_aer(struct hgx_fn *f, bool cor, u32 status, const u32 header[4]);
 
 /* --- control.c --- */

@@ -13,7 +13,7 @@
 #
 #   hgx_load; hgx_unload             the module of tests/vm/hgx/build; skips the test if there is none
 #   hgx_link BDF GEN WIDTH [both|port|device]    the link, named by any end; 0 0: down
-#   hgx_cap BDF GEN WIDTH            what that end says it can
+#   hgx_cap BDF GEN WIDTH            what that end says it can; found anew, the link at its best
 #   hgx_status BDF SET CLEAR         bits of Link Status: LT 0x800, LBMS 0x4000, LABS 0x8000
 #   hgx_gone BDF 0|1                 all-ones from it and from what is below it
 #   hgx_plug BDF 0|1                 taken out of its slot, put in
@@ -43,7 +43,6 @@ hgx_do()
 }
 
 hgx_link() { hgx_do link "$@"; }
-hgx_cap() { hgx_do cap "$@"; }
 hgx_status() { hgx_do status "$@"; }
 hgx_gone() { hgx_do gone "$@"; }
 hgx_plug() { hgx_do plug "$@"; }
@@ -52,6 +51,17 @@ hgx_message() { hgx_do message "$@"; }
 hgx_config() { hgx_do config "$@"; }
 hgx_toggle() { hgx_do toggle "$@"; }
 hgx_reset_counts() { echo reset-counts >$HGX/control; }
+
+# The kernel remembers what an end can: it has to find it anew, with what is below it.
+hgx_cap()
+{
+	local bdf=$1
+
+	[[ $bdf == *:*:* ]] || bdf=0001:$bdf
+	hgx_do cap "$@"
+	echo 1 >"/sys/bus/pci/devices/$bdf/remove"
+	echo 1 >/sys/bus/pci/rescan
+}
 
 hgx_load()
 {
