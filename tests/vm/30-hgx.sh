@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../e2e/lib.sh"
 . "$(dirname "$0")/hgx/lib.sh"
 
-need jq
+need jq setpci
 need_built "$FABRICTRACE"
 
 readonly DEVICES=/sys/bus/pci/devices
@@ -39,6 +39,11 @@ total()
 total_is()
 {
 	[[ $(total "$1" "$2") -eq $3 ]]
+}
+
+total_reaches()
+{
+	[[ $(total "$1" "$2") -ge $3 ]]
 }
 
 # The trace event, of one device.
@@ -163,12 +168,20 @@ check_correctable()
 	is "$(($(events "$1") - before))" 15 "$1: and each one is a trace event"
 }
 
-# What stays unread in a register is not told: 5.10 has reporting off but for ports, and drivers.
+# 5.10 enables reporting on all ports, then disables it on those of switches, and leaves the rest to
+# drivers: what NVIDIA's does is not known.
 check_silent()
 {
-	hgx_aer $GPU cor 0x1
-	is "$(hgx_messages $GPU) $(total $GPU correctable)" "0 0" "a GPU's errors are not told on 5.10"
-	check_correctable 0001:12:00.0
+	local bdf
+
+	for bdf in $GPU 0001:12:00.0; do
+		hgx_aer "$bdf" cor 0x1
+		is "$(hgx_messages "$bdf") $(total "$bdf" correctable)" "0 0" \
+			"$bdf tells no errors on 5.10"
+		hgx_report "$bdf"
+		setpci -s "$bdf" ECAP_AER+10.L=ffffffff
+	done
+	check_correctable 0001:10:00.0
 }
 
 check_burst()
@@ -193,7 +206,7 @@ check_merged()
 	done
 	hgx_aer $NIC cor 0x1
 	ok "the first and the last of a rush are counted" \
-		wait_until 5 eval "[[ \$(total $NIC correctable) -ge $((before + 2)) ]]"
+		wait_until 5 total_reaches $NIC correctable $((before + 2))
 	is "$(setpci -s 0001:10:00.0 ECAP_AER+30.L)" 00000000 "the root port has nothing left"
 }
 
@@ -201,20 +214,24 @@ check_merged()
 check_uncorrectable()
 {
 	local n=0 bit before header
+	local all="TLP 1, CmpltTO 1, CmpltAbrt 1, UnxCmplt 1, UnsupReq 1"
 
 	before=$(events $NIC)
 	for bit in 0x1000 0x4000 0x8000 0x10000 0x100000; do
 		hgx_aer $NIC uncor $bit 1 0x60000001 0x2 0x3 0x4
 		ok "$bit is counted" wait_until 10 total_is $NIC nonfatal $((n += 1))
 	done
-	is "$(counters $NIC nonfatal)" "TLP 1, CmpltTO 1, CmpltAbrt 1, UnxCmplt 1, UnsupReq 1" \
-		"each non-fatal error is counted under its name"
+	# 5.10 clears the status of the port, not that of the device: each is told again with the next.
+	if kernel_before 6.1; then
+		all="TLP 5, CmpltTO 4, CmpltAbrt 3, UnxCmplt 2, UnsupReq 1"
+	fi
+	is "$(counters $NIC nonfatal)" "$all" "each non-fatal error is counted under its name"
 	is "$(($(events $NIC) - before))" $n "and each one is a trace event"
 	header=$(grep "aer_event: $NIC .*Poisoned TLP" $TRACE/trace || :)
 	like "$header" '0x60000001,0x2,0x3,0x4' "the TLP's header is in it"
 	hgx_aer $NIC uncor 0x40000
-	ok "a fatal one runs through the kernel's link reset" wait_until 15 eval \
-		"dmesg | grep -q '0001:12:02.0.*AER: device recovery successful'"
+	ok "a fatal one runs through the kernel's link reset" wait_until 15 \
+		told "0001:12:02.0: AER: device recovery successful"
 	like "$(grep "aer_event: $NIC .*severity=Fatal" $TRACE/trace)" 'severity=Fatal, ,' \
 		"the kernel tells it without its status"
 }
@@ -224,31 +241,33 @@ check_unrecovered()
 {
 	local gpu=0001:83:00.0
 
+	hgx_report $gpu
 	hgx_aer $gpu uncor 0x1000
 	ok "a GPU's error is counted" wait_until 10 total_is $gpu nonfatal 1
-	ok "its recovery fails" wait_until 10 eval \
-		"dmesg | grep -q '0001:82:00.0: AER: device recovery failed'"
+	ok "its recovery fails" wait_until 10 told "0001:82:00.0: AER: device recovery failed"
 	hgx_aer $gpu uncor 0x4000
-	ok "another one is too" wait_until 10 eval "[[ \$(total $gpu nonfatal) -ge 2 ]]"
+	ok "another one is too" wait_until 10 total_reaches $gpu nonfatal 2
 	is "$(counters $gpu nonfatal)" "TLP 2, CmpltTO 1" "the kernel counts the old one with it again"
 }
 
 all_counted()
 {
-	total_is 0001:86:00.0 correctable 50 && total_is 0001:8c:00.0 nonfatal 50 &&
-		total_is 0001:80:01.0 correctable 50
+	total_is 0001:86:00.0 correctable "$1" && total_is 0001:8c:00.0 nonfatal "$1" &&
+		total_is 0001:80:01.0 correctable "$1"
 }
 
 # Many, of all kinds, from everywhere, and something that reads meanwhile.
 check_endurance()
 {
-	local i reader before
+	local i reader before n=50
 
+	# 1 s each, for a status that stays
+	! kernel_before 6.1 || n=10
 	before=$(events 0001:86:00.0)
 	(while :; do cat $DEVICES/0001:*/current_link_width; done >/dev/null 2>&1) &
 	reader=$!
 	own_process $reader
-	for ((i = 0; i < 50; i++)); do
+	for ((i = 0; i < n; i++)); do
 		hgx_aer 86:00.0 cor 0x40
 		hgx_aer 8c:00.0 uncor 0x1000
 		hgx_aer 80:01.0 cor 0x1
@@ -256,15 +275,15 @@ check_endurance()
 		hgx_status 88:00.0 0x4000 0
 	done
 	end_process $reader
-	ok "50 errors each of three devices, all counted" wait_until 20 all_counted
-	is "$(($(events 0001:86:00.0) - before))" 50 "and in the trace"
+	ok "$n errors each of three devices, all counted" wait_until 20 all_counted $n
+	is "$(($(events 0001:86:00.0) - before))" $n "and in the trace"
 }
 
 # --------------------------------------------------------------------------- hot plug, changes, reads
 
-slot_log()
+told()
 {
-	dmesg | grep -c "$1" || :
+	dmesg | grep -F "$1"
 }
 
 check_hotplug()
@@ -280,8 +299,8 @@ check_hotplug()
 	ok "a link that goes down removes a NIC" wait_until 10 test ! -e /sys/class/net/hgx0
 	hgx_link $NIC 5 16
 	ok "and adds it when it is up" wait_until 20 test -e /sys/class/net/hgx0
-	is "$(slot_log 'Slot(1): Card not present') $(slot_log 'Slot(3): Link Down')" "1 1" \
-		"the kernel told both"
+	ok "the kernel told of the one" told 'Slot(1): Card not present'
+	ok "and of the other" told 'Slot(3): Link Down'
 }
 
 check_toggle()
@@ -348,7 +367,7 @@ check_unload()
 {
 	local i
 
-	for i in 1 2 3; do
+	for i in 1 2; do
 		hgx_unload
 		is "$(find $DEVICES -name '0001:*' | wc -l)" 0 "$i: unloaded, all are gone"
 		insmod "$HGX_DIR/hgx.ko"
@@ -364,11 +383,10 @@ check_process
 check_links
 if kernel_before 6.1; then
 	check_silent
-else
-	check_correctable $GPU
-	check_unrecovered
 fi
+check_correctable $GPU
 check_correctable $NIC
+check_unrecovered
 check_burst
 check_merged
 check_uncorrectable

@@ -18,6 +18,8 @@
 #   hgx_gone BDF 0|1                 all-ones from it and from what is below it
 #   hgx_plug BDF 0|1                 taken out of its slot, put in
 #   hgx_aer BDF cor|uncor STATUS [COUNT [HEADER x4]]   none merges: returns when the last is sent
+#   hgx_report BDF                   error reporting on, as a driver may: 5.10 has it on for root
+#                                    ports (and the NICs here) only, 6.1 for all
 #   hgx_message BDF cor|uncor STATUS   one, at once: may merge with others
 #   hgx_config BDF OFFSET VALUE      32 bits of configuration space
 #   hgx_toggle BDF COUNT US GEN WIDTH GEN WIDTH [BITS]   COUNT changes, one each US, from a timer
@@ -33,13 +35,15 @@
 HGX=/sys/kernel/debug/hgx
 HGX_DIR=$BUILD/tests/vm/hgx/${FT_VM_KERNEL-}
 
+hgx_full()
+{
+	[[ $1 == *:*:* ]] && echo "$1" || echo "0001:$1"
+}
+
 # hgx_do COMMAND BDF ARGS..
 hgx_do()
 {
-	local bdf=$2
-
-	[[ $bdf == *:*:* ]] || bdf=0001:$bdf
-	echo "$1 $bdf ${*:3}" >$HGX/control
+	echo "$1 $(hgx_full "$2") ${*:3}" >$HGX/control
 }
 
 hgx_link() { hgx_do link "$@"; }
@@ -55,12 +59,14 @@ hgx_reset_counts() { echo reset-counts >$HGX/control; }
 # The kernel remembers what an end can: it has to find it anew, with what is below it.
 hgx_cap()
 {
-	local bdf=$1
-
-	[[ $bdf == *:*:* ]] || bdf=0001:$bdf
 	hgx_do cap "$@"
-	echo 1 >"/sys/bus/pci/devices/$bdf/remove"
+	echo 1 >"/sys/bus/pci/devices/$(hgx_full "$1")/remove"
 	echo 1 >/sys/bus/pci/rescan
+}
+
+hgx_report()
+{
+	setpci -s "$(hgx_full "$1")" CAP_EXP+8.W=f:f
 }
 
 hgx_load()
@@ -86,10 +92,7 @@ hgx_unload()
 
 hgx_get()
 {
-	local bdf=$1
-
-	[[ $bdf == *:*:* ]] || bdf=0001:$bdf
-	awk -v bdf="$bdf" -v want="$2" '
+	awk -v bdf="$(hgx_full "$1")" -v want="$2" '
 	/^#/ { for (i = 2; i <= NF; i++) column[$i] = i - 1; next }
 	$1 == bdf { print $column[want] }' $HGX/functions
 }
