@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 # Included by the top Makefile.
-#   check        every test, as root; sets up what is missing
+#   check        every test, as root; sets up what is missing [KERNELS="5.10 6.1 6.12 7"]
 #   check-fast   unit and replay tests and the static checks only: no root, seconds
 #   check-vm     the tests of tests/vm on other kernels: make check-vm [KERNELS="5.10 6.1 6.12 7"]
 #   bench        the overhead table of the README
@@ -33,40 +33,45 @@ tests-build: all workload $(unit) $(helpers) $(replay)
 
 fuzz-build: $(fuzz)
 
-# One runner for everything: its last line counts it all.
-check:
-	scripts/setup test
-	$(MAKE) -j$(shell nproc) tests-build fuzz-build
-	$(MAKE) -j$(shell nproc) DEBUG=1 tests-build
-	tests/run tests/lint.sh $(unit) tests/replay/run.sh tests/fuzz/run.sh tests/valgrind.sh \
-		tests/workload/test.sh $(e2e) tests/asan.sh
-
-check-fast: tests-build
-	tests/run tests/lint.sh $(unit) tests/replay/run.sh
-
 # On each kernel: a test that boots it. A guest emulates its two CPUs: two at once are enough.
 KERNELS ?= 5.10 6.1 6.12 7
-vm := $(KERNELS:%=$(BUILD)/tests/vm/%)
+vm := $(addprefix $(BUILD)/tests/vm/,lab $(KERNELS))
 
 $(vm): tests/tests.mk
 	$(Q)mkdir -p $(@D)
-	$(Q)printf '#!/bin/sh\n# deadline: 600\nexec tests/vm/kernel %s\n' $(@F) >$@
+	$(Q)printf '#!/bin/sh\n# deadline: 1200\n# parallel\nexec %s\n' '$(strip $(if $(filter lab,$(@F)), \
+		tests/vm/lab.sh $(lastword $(KERNELS)),tests/vm/kernel $(@F)))' >$@
 	$(Q)chmod +x $@
+
+.PHONY: vm-fetch
+vm-fetch:
+	-scripts/vm fetch $(KERNELS)
 
 # The simulated GPU node, for each kernel; the guests have no headers.
 hgx := $(KERNELS:%=hgx-%)
 
-$(hgx): hgx-%:
+$(hgx): hgx-%: vm-fetch
 	$(call say,HGX,$*)
 	$(Q)BUILD=$(BUILD) tests/vm/hgx/build $*
 
 vm-build: all workload $(vm) $(hgx)
 
+# One runner for everything: its last line counts it all. Guests last: they take the whole machine.
+check:
+	scripts/setup vm
+	$(MAKE) -j$(shell nproc) tests-build fuzz-build
+	$(MAKE) -j$(shell nproc) DEBUG=1 tests-build
+	$(MAKE) -j$(shell nproc) vm-build
+	tests/run -j 2 tests/lint.sh $(unit) tests/replay/run.sh tests/fuzz/run.sh tests/valgrind.sh \
+		tests/workload/test.sh $(e2e) tests/asan.sh $(vm)
+
+check-fast: tests-build
+	tests/run tests/lint.sh $(unit) tests/replay/run.sh
+
 check-vm:
 	scripts/setup vm
-	-scripts/vm fetch $(KERNELS)
 	$(MAKE) -j$(shell nproc) vm-build
-	FT_VM_KERNEL=$(lastword $(KERNELS)) tests/run -j 2 tests/vm/lab.sh $(vm)
+	tests/run -j 2 $(vm)
 
 .PHONY: tests-build fuzz-build check check-fast bench vm-build check-vm $(hgx)
 bench: all workload $(BUILD)/tests/bench/kstats $(BUILD)/tests/bench/poll $(BUILD)/tests/e2e/udp_burst
