@@ -45,6 +45,8 @@ check_program()
 		ok "$name: and the reason is true: $reason" test "$reason" != "${reason#*"$why"}"
 	elif [[ $name == nccl_* && -z ${LACKS[nccl_enter_multi]-} && $name != *_multi ]]; then
 		is "$state" "not needed" "$name is not needed"
+	elif [[ $name == nvml_* ]]; then
+		is "$state" "not needed" "$name is not needed: no GPU is here"
 	else
 		is "$state" attached "$name is attached"
 	fi
