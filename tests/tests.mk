@@ -45,7 +45,7 @@ $(vm): tests/tests.mk
 
 .PHONY: vm-fetch
 vm-fetch:
-	-scripts/vm fetch $(KERNELS)
+	-scripts/vm fetch qemu $(KERNELS)
 
 # The simulated GPU node, for each kernel; the guests have no headers.
 hgx := $(KERNELS:%=hgx-%)

@@ -49,6 +49,14 @@ static void same_program(const struct bpf_program *a, const struct bpf_program *
 	}
 }
 
+/* NULL: not needed, or this kernel has nothing to attach it to. */
+static struct bpf_program *loaded(struct ft_bpf *bpf, size_t nr, const struct bpf_program *prog)
+{
+	struct bpf_program *ours = ft_bpf_program(bpf, objects[nr].name, bpf_program__name(prog));
+
+	return ours && bpf_program__fd(ours) >= 0 ? ours : NULL;
+}
+
 static int same_object(struct ft_bpf *bpf, size_t nr)
 {
 	struct bpf_object *obj =
@@ -57,13 +65,14 @@ static int same_object(struct ft_bpf *bpf, size_t nr)
 	int n = 0;
 
 	assert_non_null(obj);
+	bpf_object__for_each_program(prog, obj)
+		bpf_program__set_autoload(prog, loaded(bpf, nr, prog) != NULL);
 	assert_int_equal(bpf_object__load(obj), 0);
 	bpf_object__for_each_program(prog, obj) {
-		struct bpf_program *ours =
-			ft_bpf_program(bpf, objects[nr].name, bpf_program__name(prog));
+		struct bpf_program *ours = loaded(bpf, nr, prog);
 
-		if (!ours || bpf_program__fd(ours) < 0)
-			continue; /* the variant that is not needed */
+		if (!ours)
+			continue;
 		same_program(ours, prog);
 		n++;
 	}

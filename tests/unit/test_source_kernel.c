@@ -102,6 +102,45 @@ static void test_half_backported(void **state)
 	btf__free(only_argument);
 }
 
+/* pcie_update_link_speed(bus, u16) up to 6.12, (bus) later, (bus, enum) from 7.0 on. */
+static void test_pcie(void **state)
+{
+	static const struct {
+		int aer_args, link_args, link_size;
+		bool advisory;
+		uint32_t bus_type, status_arg, tells_advisory;
+	} cases[] = {
+		{ 5, 2, 2, false, 0, 1, 0 },
+		{ 5, 1, 0, false, 0, 0, 0 },
+		{ 6, 2, 4, true, 1, 0, 1 },
+		{ 0, 0, 0, false, 0, 0, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct btf *btf = btf_new();
+		struct ft_cfg cfg = {};
+		int size = cases[i].link_size, arg = 1, proto;
+
+		if (cases[i].aer_args)
+			add_tracepoint(btf, "aer_event", cases[i].aer_args);
+		if (size)
+			arg = btf__add_int(btf, size == 2 ? "u16" : "u32", size, 0);
+		proto = btf__add_func_proto(btf, 0);
+		for (int n = 0; n < cases[i].link_args; n++)
+			btf__add_func_param(btf, "x", n ? arg : 1);
+		if (cases[i].link_args)
+			btf__add_func(btf, "pcie_update_link_speed", BTF_FUNC_GLOBAL, proto);
+		if (cases[i].advisory)
+			btf__add_func(btf, "aer_get_uncor_info", BTF_FUNC_STATIC, proto);
+		ft_features(btf, &cfg);
+		assert_int_equal(cfg.aer_bus_type, cases[i].bus_type);
+		assert_int_equal(cfg.link_status_arg, cases[i].status_arg);
+		assert_int_equal(cfg.aer_tells_advisory, cases[i].tells_advisory);
+		btf__free(btf);
+	}
+}
+
 static void test_drop_classes(void **state)
 {
 	struct btf *btf = btf_new();
@@ -199,6 +238,12 @@ static void test_targets(void **state)
 	assert_int_equal(ft_target_id(btf, "tp_btf/kfree"), -ENOENT);
 	assert_true(ft_target_id(btf, "iter/task_file") > 0);
 	assert_int_equal(ft_target_id(btf, "iter/task"), -ENOENT);
+	assert_true(btf__add_func(btf, "dpc_process_error", BTF_FUNC_STATIC, proto) > 0);
+	assert_true(ft_target_id(btf, "fentry/dpc_process_error") > 0);
+	assert_true(ft_target_id(btf, "fexit/dpc_process_error") > 0);
+	assert_true(ft_target_id(btf, "kprobe/dpc_process_error") > 0);
+	assert_int_equal(ft_target_id(btf, "fentry/dpc"), -ENOENT);
+	assert_int_equal(ft_target_id(btf, "kprobe/dpc"), -ENOENT);
 	/* not a matter of BTF */
 	assert_int_equal(ft_target_id(btf, "uprobe/x"), 0);
 	btf__free(btf);
@@ -237,7 +282,7 @@ int main(void)
 		cmocka_unit_test(test_half_backported), cmocka_unit_test(test_drop_classes),
 		cmocka_unit_test(test_drop_reasons),	cmocka_unit_test(test_targets),
 		cmocka_unit_test(test_symbol),		cmocka_unit_test(test_subsystems),
-		cmocka_unit_test(test_reset_reasons),
+		cmocka_unit_test(test_reset_reasons),	cmocka_unit_test(test_pcie),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,6 +27,31 @@ lacks()
 	done
 }
 
+# What something else makes needless: the better variant that this kernel has, or what this kernel
+# does not do at all.
+declare -A NEEDLESS=()
+needless()
+{
+	local program
+
+	for program in "$@"; do
+		NEEDLESS[$program]=1
+	done
+}
+
+needless link_speed_kprobe link_retrain_kprobe hp_change_kprobe hp_removed_kprobe dpc_error_kprobe \
+	recovery_kprobe
+case $FT_VM_KERNEL in
+5.10 | 6.1)
+	lacks 'this kernel has no pcie_retrain_link' link_retrain link_retrain_kprobe
+	unset 'NEEDLESS[link_retrain_kprobe]'
+	;;&
+5.10 | 6.1 | 6.12)
+	lacks 'this kernel has no' link_event hp_event
+	needless link_bits_cleared link_irq
+	;;
+*) needless link_speed link_retrain hp_change hp_changed ;;
+esac
 case $FT_VM_KERNEL in
 5.10)
 	lacks 'verifier refused' "${TCP[@]}" net_drop
@@ -43,6 +68,8 @@ check_program()
 	if [[ -n $why ]]; then
 		is "$state" "not attached" "$name is not attached"
 		ok "$name: and the reason is true: $reason" test "$reason" != "${reason#*"$why"}"
+	elif [[ -n ${NEEDLESS[$name]-} ]]; then
+		is "$state" "not needed" "$name is not needed"
 	elif [[ $name == nccl_* && -z ${LACKS[nccl_enter_multi]-} && $name != *_multi ]]; then
 		is "$state" "not needed" "$name is not needed"
 	elif [[ $name == nvml_* ]]; then
