@@ -46,6 +46,7 @@ $(vm): tests/tests.mk
 .PHONY: vm-fetch
 vm-fetch:
 	-scripts/vm fetch qemu $(KERNELS)
+	-tests/vm/unpack rasdaemon $(BUILD)/tests/vm/rasdaemon
 
 # The simulated GPU node, for each kernel; the guests have no headers.
 hgx := $(KERNELS:%=hgx-%)
