@@ -9,7 +9,7 @@
 
 #include "source/loader.h"
 
-static const char *const objects[] = { "proc", "tcp", "net", "nccl" };
+static const char *const objects[] = { "proc", "tcp", "net", "pcie", "nccl" };
 
 static const struct ft_probe *row(const struct ft_probe *p, size_t n, const char *object,
 				  const char *program)
@@ -65,6 +65,17 @@ static void test_programs(void **state)
 	assert_int_equal(programs, rows);
 }
 
+/* The better one comes first: it is tried first. */
+static void assert_variant(const struct ft_probe *p, size_t n, const struct ft_probe *variant)
+{
+	const struct ft_probe *better = row(p, n, variant->object, variant->instead_of);
+
+	assert_non_null(better);
+	assert_true(better < variant);
+	assert_string_equal(better->what, variant->what);
+	assert_string_equal(better->hides, variant->hides);
+}
+
 /* Each row can be told: what it gives is a kind of event, and what is missed without it. */
 static void test_rows(void **state)
 {
@@ -86,6 +97,8 @@ static void test_rows(void **state)
 		/* a variant hides what the other one does */
 		if (i && !strncmp(p[i].attach, "u", 1) && !strcmp(p[i].what, p[i - 1].what))
 			assert_string_equal(p[i].hides, p[i - 1].hides);
+		if (p[i].instead_of)
+			assert_variant(p, n, &p[i]);
 	}
 	/* a copy: what became of one session's programs is not another's */
 	p[0].error = -EPERM;

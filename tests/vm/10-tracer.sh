@@ -42,10 +42,7 @@ needless()
 needless link_speed_kprobe link_retrain_kprobe hp_change_kprobe hp_removed_kprobe dpc_error_kprobe \
 	recovery_kprobe
 case $FT_VM_KERNEL in
-5.10 | 6.1)
-	lacks 'this kernel has no pcie_retrain_link' link_retrain link_retrain_kprobe
-	unset 'NEEDLESS[link_retrain_kprobe]'
-	;;&
+5.10 | 6.1) needless link_retrain ;;&
 5.10 | 6.1 | 6.12)
 	lacks 'this kernel has no' link_event hp_event
 	needless link_bits_cleared link_irq

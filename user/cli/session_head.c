@@ -33,6 +33,15 @@ static void target_text(const struct session *s, struct ft_buf *b)
 		ft_buf_printf(b, " %s", *arg);
 }
 
+/* Several programs may give the same. */
+static bool is_told(const struct ft_probe *p, size_t i)
+{
+	for (size_t j = 0; j < i; j++)
+		if (p[j].state == FT_PROBE_OFF && p[j].error && !strcmp(p[j].hides, p[i].hides))
+			return true;
+	return false;
+}
+
 /* What cannot be seen: each program that is not attached, and what this version does not watch. */
 static void add_blind(struct session *s, struct ft_rec *rec, struct ft_str *list)
 {
@@ -51,7 +60,7 @@ static void add_blind(struct session *s, struct ft_rec *rec, struct ft_str *list
 		ft_rec_strs_add(rec, list, text);
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (p[i].state != FT_PROBE_OFF || !p[i].error || !p[i].hides[0])
+		if (p[i].state != FT_PROBE_OFF || !p[i].error || !p[i].hides[0] || is_told(p, i))
 			continue;
 		ft_fmt(text, "%s (%s)", p[i].hides, p[i].reason);
 		ft_rec_strs_add(rec, list, text);
