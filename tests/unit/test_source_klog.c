@@ -34,6 +34,41 @@ static void keep(void *ctx, const void *rec, size_t len)
 
 static const struct ft_emit emit = { keep, NULL };
 
+/* --- the probe table, without a kernel side --- */
+enum { KMSG, RTNETLINK, AER, HOTPLUG, NROWS };
+static struct ft_probe table[NROWS];
+static bool no_table;
+#define BPF ((struct ft_bpf *)&table)
+
+struct ft_probe *ft_bpf_probes(struct ft_bpf *b, size_t *n)
+{
+	assert_ptr_equal(b, BPF);
+	*n = NROWS;
+	return table;
+}
+
+struct ft_probe *ft_bpf_probe(struct ft_bpf *b, const char *object, const char *program)
+{
+	assert_ptr_equal(b, BPF);
+	for (size_t i = 0; i < NROWS; i++)
+		if (!strcmp(table[i].object, object) && !strcmp(table[i].program, program))
+			return no_table ? NULL : &table[i];
+	return NULL;
+}
+
+static void table_new(void)
+{
+	static const struct ft_probe rows[NROWS] = {
+		[KMSG] = { .object = "", .program = "kmsg" },
+		[RTNETLINK] = { .object = "", .program = "rtnetlink" },
+		[AER] = { .object = "pcie", .program = "aer_event" },
+		[HOTPLUG] = { .object = "pcie", .program = "hp_change" },
+	};
+
+	memcpy(table, rows, sizeof(rows));
+	no_table = false;
+}
+
 static int setup(void **state)
 {
 	static const struct pci_spec others[] = {
@@ -59,6 +94,7 @@ static int setup(void **state)
 	    fcntl(fifo, F_SETPIPE_SZ, 1 << 20) < 0)
 		return -1;
 	nseen = seq = 0;
+	table_new();
 	src = NULL;
 	return ft_loop_new(&loop) || ft_pci_read(machine_root, 2000, &pci);
 }
@@ -320,8 +356,7 @@ static void test_flood_followed(void **state)
 static void test_gaps(void **state)
 {
 	const struct ft_ev_lost *lost;
-	const struct ft_ev_inv_host *host;
-	char text[96];
+	char text[64];
 
 	(void)state;
 	seq = 17;
@@ -329,28 +364,89 @@ static void test_gaps(void **state)
 	seq += 5;
 	line_at(2000000, "y");
 	line_at(3000000, "z");
-	start();
-	assert_int_equal(nseen, 2);
-	host = nth(0, FT_KIND_inv_host);
-	ft_str_copy(&host->h, host->what, text, sizeof(text));
-	assert_non_null(strstr(text, "kernel log of more than "));
-	lost = nth(1, FT_KIND_lost);
+	assert_int_equal(ft_klog_src_new(&src, BPF, loop, &emit, pci, machine_root), 0);
+	assert_int_equal(table[KMSG].state, FT_PROBE_ON);
+	ft_fmt(text, "begins %llu h ",
+	       (unsigned long long)(ft_mono_ns() / NSEC_PER_SEC - 1) / 3600);
+	assert_memory_equal(table[KMSG].reason, text, strlen(text));
+	assert_int_equal(nseen, 1);
+	lost = nth(0, FT_KIND_lost);
 	assert_int_equal(lost->records, 5);
 	ft_klog_src_drain(src);
 	seq += 2;
 	line_at(4000000, "z");
 	ft_klog_src_drain(src);
-	lost = nth(2, FT_KIND_lost);
+	lost = nth(1, FT_KIND_lost);
 	assert_int_equal(lost->records, 2);
 	assert_int_equal(lost->total, 7);
 }
 
-static void test_absent(void **state)
+static void test_complete(void **state)
 {
 	(void)state;
+	line_at(1000000, "x");
+	assert_int_equal(ft_klog_src_new(&src, BPF, loop, &emit, pci, machine_root), 0);
+	assert_int_equal(table[KMSG].state, FT_PROBE_ON);
+	assert_string_equal(table[KMSG].reason, "");
+	assert_int_equal(nseen, 0);
+}
+
+/* The row tells why there is no log; without one the call does. */
+static void test_absent(void **state)
+{
+	struct ft_probe *row = &table[KMSG];
+
+	(void)state;
+	assert_int_equal(ft_klog_src_new(&src, BPF, loop, &emit, pci, "/nowhere"), 0);
+	ft_klog_src_drain(src);
+	assert_int_equal(row->state, FT_PROBE_OFF);
+	assert_int_equal(row->error, -ENOENT);
+	assert_string_equal(row->reason, "/dev/kmsg: No such file or directory");
+	ft_klog_src_free(src);
+	src = NULL;
+	no_table = true;
+	assert_int_equal(ft_klog_src_new(&src, BPF, loop, &emit, pci, "/nowhere"), -ENOENT);
 	assert_int_equal(ft_klog_src_new(&src, NULL, loop, &emit, pci, "/nowhere"), -ENOENT);
 	assert_null(src);
 	ft_klog_src_drain(NULL);
+}
+
+/* --- the kernel's own events --- */
+static void lines_of_all(void)
+{
+	line_at(8000000,
+		"a 0000:13:00.0:   device [10de:2330] error status/mask=00000001/00000000");
+	line_at(8000001, "pcieport 0000:12:00.0: pciehp: Slot(5): Link Down");
+	line_at(8000002, "mlx5_core 0000:14:00.0 eth0: Link down");
+	line_at(8000003, "pcieport 0000:12:00.0: AER: device recovery failed");
+	line_at(8000004, "NVRM: Xid (PCI:0000:13:00): 79, GPU has fallen off the bus.");
+}
+
+/* What the kernel side tells after the attach is not told again; what it does not tell, is. */
+static void test_once(void **state)
+{
+	(void)state;
+	table[AER].state = table[RTNETLINK].state = FT_PROBE_ON;
+	lines_of_all();
+	assert_int_equal(ft_klog_src_new(&src, BPF, loop, &emit, pci, machine_root), 0);
+	ft_klog_src_drain(src);
+	assert_int_equal(nseen, 5);
+	nseen = 0;
+	lines_of_all();
+	ft_klog_src_drain(src);
+	assert_int_equal(nseen, 3);
+	nth(0, FT_KIND_pcie_hotplug);
+	nth(1, FT_KIND_pcie_recovery);
+	nth(2, FT_KIND_gpu_xid);
+	/* another program is attached, and one is not any more */
+	table[HOTPLUG].state = FT_PROBE_ON;
+	table[AER].state = FT_PROBE_OFF;
+	nseen = 0;
+	lines_of_all();
+	ft_klog_src_drain(src);
+	assert_int_equal(nseen, 3);
+	nth(0, FT_KIND_pcie_aer);
+	nth(1, FT_KIND_pcie_recovery);
 }
 
 /* Whoever may write to /dev/kmsg gets facility 1, whatever is asked for: never believed. */
@@ -480,7 +576,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_flood_different, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flood_followed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gaps, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_complete, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_absent, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_forged, setup, teardown),
 		cmocka_unit_test(test_clock),
 		cmocka_unit_test(test_clock_mono),

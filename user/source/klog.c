@@ -152,23 +152,17 @@ static void emit_lost(struct ft_klog_src *s, const char *of, uint64_t n, uint64_
 	ft_emit(&s->emit, &rec);
 }
 
-/* The log is a ring: what befell the devices before its first line is not known. */
-static void emit_begin(struct ft_klog_src *s, const struct ft_klog_fact *first)
+/*
+ * The log is a ring: what befell the devices before its first line is not known. On a node that is
+ * up for long that is so as a rule: the row tells from when on it is.
+ */
+static void note_begin(struct ft_klog_src *s, const struct ft_klog_fact *first)
 {
-	uint64_t age_s = (ft_mono_ns() - line_ns(s, first->usec)) / NSEC_PER_SEC;
-	struct ft_ev_inv_host *e;
-	struct ft_rec rec;
-	char what[64];
+	unsigned long long age_s = (ft_mono_ns() - line_ns(s, first->usec)) / NSEC_PER_SEC;
 
-	if (!first->seq)
-		return;
-	ft_fmt(what, "kernel log of more than %llu h %02llu min ago",
-	       (unsigned long long)age_s / 3600, (unsigned long long)age_s / 60 % 60);
-	e = ft_rec_new(&rec, FT_KIND_inv_host, ft_mono_ns());
-	e->error = 0;
-	ft_rec_str(&rec, &e->what, what);
-	ft_rec_str(&rec, &e->reason, "overwritten by later lines");
-	ft_emit(&s->emit, &rec);
+	if (first->seq && s->row)
+		ft_fmt(s->row->reason, "begins %llu h %02llu min ago: older lines are overwritten",
+		       age_s / 3600, age_s / 60 % 60);
 }
 
 static void send_one(struct ft_klog_src *s, const struct ft_klog_fact *f)
@@ -293,7 +287,7 @@ static bool told_otherwise(struct ft_klog_src *s, const struct ft_klog_fact *f)
 static void count_lines(struct ft_klog_src *s, const struct ft_klog_fact *f)
 {
 	if (!s->began)
-		emit_begin(s, f);
+		note_begin(s, f);
 	else if (f->seq > s->next_seq) {
 		s->lines_lost += f->seq - s->next_seq;
 		emit_lost(s, "dev.log", f->seq - s->next_seq, s->lines_lost,
