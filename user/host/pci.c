@@ -341,6 +341,13 @@ bool ft_pci_hop(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft_pc
 	return true;
 }
 
+bool ft_pci_hop_tells_active(const struct ft_pci_hop *hop)
+{
+	bool answers = !hop->device->gone && !hop->device->error;
+
+	return hop->port && hop->port->tells_active && (hop->port->active || !answers);
+}
+
 size_t ft_pci_path(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft_pci_hop *hops,
 		   size_t max)
 {

@@ -71,6 +71,11 @@ struct ft_pci_hop {
 	struct ft_pci_link now;	     /* what the device's end says */
 	struct ft_pci_link possible; /* min(port's, device's), never the device's alone */
 };
+/*
+ * Whether the port's `active` can be believed. A device that answers has a link, whatever the bit
+ * says: QEMU does not set it where ACPI does the hot plug.
+ */
+bool ft_pci_hop_tells_active(const struct ft_pci_hop *hop);
 /* false: no link above it (inside a switch, or part of the root complex). */
 bool ft_pci_hop(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft_pci_hop *out);
 /* Whether the kernel handles AER of what is below the port: its root port does. */

@@ -25,7 +25,7 @@ static void emit_hop(const struct ft_pci *p, const struct ft_pci_hop *hop,
 	e->asleep = asleep(hop->port) || asleep(hop->device);
 	if (hop->port) {
 		e->target_gen = hop->port->target_gen;
-		e->active = hop->port->active;
+		e->active = ft_pci_hop_tells_active(hop) ? hop->port->active : FT_NONE_U8;
 		e->dpc = hop->port->dpc;
 	}
 	ft_rec_str(&rec, &e->port, hop->port ? hop->port->bdf : "");

@@ -10,7 +10,7 @@ bool pcie_link_of(const struct ft_pci *p, const struct ft_pci_dev *d, struct pci
 		return false;
 	upper = hop.port ? hop.port : hop.device;
 	*out = (struct pcie_link){ .cap = upper->cap,
-				   .tells_active = upper->tells_active,
+				   .tells_active = ft_pci_hop_tells_active(&hop),
 				   .sleeps = upper->error == -EHOSTDOWN,
 				   .possible = hop.possible,
 				   .target_gen = upper->target_gen,
