@@ -220,6 +220,17 @@ static void test_shared(void **state)
 	assert_false(got.shared);
 }
 
+/* By NVML it runs on each of them. */
+static void test_several_gpus(void **state)
+{
+	(void)state;
+	node();
+	feed_use(12, GPU1);
+	feed_aer(GPU1, 2);
+	assert_int_equal(got.users, 2);
+	assert_false(got.shared);
+}
+
 static void test_many_ranks(void **state)
 {
 	(void)state;
@@ -280,6 +291,31 @@ static void test_link_severity(void **state)
 	assert_int_equal(got.severity, FT_ERROR);
 	feed_change(5, 0);
 	assert_int_equal(got.severity, FT_ERROR);
+}
+
+static void test_gone_severity(void **state)
+{
+	static const struct {
+		const char *device;
+		int how;
+		enum ft_severity severity;
+	} cases[] = { { GPU0, 0, FT_ERROR },
+		      { GPU0, 1, FT_ERROR },
+		      { NIC, 1, FT_WARNING }, /* nobody uses it */
+		      { NIC, 0, FT_ERROR },
+		      { GPU0, 3, FT_INFO } };
+
+	(void)state;
+	node();
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct ft_rec r;
+		struct ft_ev_pcie_gone *e = ft_rec_new(&r, FT_KIND_pcie_gone, 9);
+
+		e->how_seen = cases[i].how;
+		ft_strcpy(e->device, cases[i].device, sizeof(e->device));
+		feed(&r);
+		assert_int_equal(got.severity, cases[i].severity);
+	}
 }
 
 /* The driver names a process: it and no other that uses the GPU. */
@@ -367,10 +403,11 @@ static void test_errors_before(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		T(test_ends),	      T(test_uplink),	     T(test_nic_users),
-		T(test_users_change), T(test_shared),	     T(test_many_ranks),
-		T(test_severity),     T(test_link_severity), T(test_xid_process),
-		T(test_thread_ranks), T(test_errors_before),
+		T(test_ends),	       T(test_uplink),	      T(test_nic_users),
+		T(test_users_change),  T(test_shared),	      T(test_several_gpus),
+		T(test_many_ranks),    T(test_severity),      T(test_link_severity),
+		T(test_xid_process),   T(test_gone_severity), T(test_thread_ranks),
+		T(test_errors_before),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -207,11 +207,29 @@ static void test_before(void **state)
 	assert_verdict("pcie-link-degraded", LINK3, 3);
 	assert_int_equal(((struct ft_ev_verdict *)&V.rec)->since_ns, first + diag_clock.offset_ns);
 	assert_true(evidence("40 PCIe errors before the attach in the kernel log"));
-	/* Days ago: not the same story. */
+	/* Days ago: not the same story, though it is told first. */
 	aer_at(port[2], 2, "BadTLP", 40, true, 1);
 	change(2, 5, 16, 5, 8);
 	assert_int_equal(D->nincidents, 2);
 	assert_int_equal(D->incidents[1].f.since_ns, now);
+}
+
+/* The log's records come first, with times of long ago: no time has passed with them. */
+static void test_before_is_no_time(void **state)
+{
+	(void)state;
+	aer_at(port[3], 2, "BadTLP", 1, true, T0 - 30 * 3600 * SEC);
+	aer_at(port[3], 2, "BadTLP", 1, true, T0 - 10 * 3600 * SEC);
+	aer_at(port[3], 2, "BadTLP", 1, true, T0 - 9 * 3600 * SEC);
+	node();
+	tick(30 * SEC);
+	assert_none();
+	assert_true(evidence("watched for 30 s"));
+	/* The first one is too old to have to do with it. */
+	change(3, 5, 16, 5, 8);
+	verdict();
+	assert_int_equal(((struct ft_ev_verdict *)&V.rec)->since_ns,
+			 T0 - 10 * 3600 * SEC + diag_clock.offset_ns);
 }
 
 /* Of before the attach, and of the process that still is there. */
@@ -247,6 +265,31 @@ static void test_xid(void **state)
 	verdict();
 	assert_string_equal(V.kind, "gpu-xid");
 	assert_true(evidence("consequence: rank 3"));
+}
+
+/* As many kinds as there is room for; the others are counted as not fitting. */
+static void test_many_kinds(void **state)
+{
+	(void)state;
+	node();
+	for (uint32_t i = 0; i < 12; i++)
+		xid_at(3, 200 + i, false, now);
+	for (int i = 0; i < 40; i++) {
+		char name[16];
+
+		ft_fmt(name, "Error%d", i);
+		aer(gpu[3], 2, name, 1);
+		change(3, i % 6, 16, 5, i % 6 + 1);
+		tick(SEC);
+	}
+	verdict();
+	assert_true(evidence("Xid 207 x1"));
+	assert_true(blind("4 objects were beyond the bounds of the diagnosis"));
+	for (const struct plink *pl = D->plinks; pl; pl = pl->hh.next)
+		if (!strcmp(pl->key, port[3])) {
+			assert_string_equal(pl->errors[15].name, "others");
+			assert_int_equal(pl->errors[15].n, 25);
+		}
 }
 
 static void test_xid_application(void **state)
@@ -311,16 +354,22 @@ static void test_nvlink(void **state)
 	node();
 	nvlink(3, 500, 1, true);
 	nvlink(3, 0, 0, true); /* a card without bridge */
-	nvlink(3, 9, 1, false);
+	nvlink(3, 9, 0, false);
 	tick(2 * SEC);
 	assert_none();
-	nvlink(3, 30, 1, false);
+	nvlink(3, 30, 0, false);
 	tick(2 * SEC);
 	assert_verdict("nvlink-errors", GPU3, 2);
 	assert_true(evidence("NVLink 4: 39 replay since the attach, 500 before"));
+	nvlink(3, 0, 0, false); /* it was so before */
+	tick(2 * SEC);
+	assert_verdict("nvlink-errors", GPU3, 2);
+	nvlink(3, 0, 1, false);
+	nvlink(3, 0, 0, false);
 	nvlink(3, 0, 0, false);
 	tick(2 * SEC);
 	assert_verdict("nvlink-errors", GPU3, 3);
+	assert_true(evidence("down 1 time"));
 }
 
 static void test_log(void **state)
@@ -388,15 +437,26 @@ static void test_no_process(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		T(test_few),	       T(test_correctable),
-		T(test_mild),	       T(test_uncorrectable),
-		T(test_software),      T(test_cross_check),
-		T(test_counters_only), T(test_firmware_first),
-		T(test_recovery),      T(test_one_incident),
-		T(test_before),	       T(test_xid_before),
-		T(test_xid),	       T(test_xid_application),
-		T(test_throttled),     T(test_nvlink),
-		T(test_log),	       T(test_same_nic),
+		T(test_few),
+		T(test_correctable),
+		T(test_mild),
+		T(test_uncorrectable),
+		T(test_software),
+		T(test_cross_check),
+		T(test_counters_only),
+		T(test_firmware_first),
+		T(test_recovery),
+		T(test_one_incident),
+		T(test_before),
+		T(test_before_is_no_time),
+		T(test_xid_before),
+		T(test_xid),
+		T(test_xid_application),
+		T(test_many_kinds),
+		T(test_throttled),
+		T(test_nvlink),
+		T(test_log),
+		T(test_same_nic),
 		T(test_no_process),
 	};
 

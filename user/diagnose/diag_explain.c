@@ -14,6 +14,13 @@ static bool anywhere(const struct ft_diag *d, const struct finding *f, const str
 	return true;
 }
 
+static bool if_sure(const struct ft_diag *d, const struct finding *f, const struct finding *by)
+{
+	(void)d;
+	(void)f;
+	return by->confidence >= 2;
+}
+
 static bool at_place(const struct ft_diag *d, const struct finding *f, const struct finding *by)
 {
 	const struct place *ends[] = { f->x, f->y };
@@ -150,8 +157,8 @@ static const struct {
 	{ R_LOSS, R_RESET, at_place, ANY_NS },
 	{ R_RESET, R_NCCL, anywhere, ANY_NS },
 	{ R_GONE, R_DIED, same_user, FOLLOW_NS },
-	{ R_GONE, R_RESET, anywhere, FOLLOW_NS },
-	{ R_GONE, R_NCCL, anywhere, FOLLOW_NS },
+	{ R_GONE, R_RESET, if_sure, FOLLOW_NS },
+	{ R_GONE, R_NCCL, if_sure, FOLLOW_NS },
 	{ R_GONE, R_NVLINK, same_link, FOLLOW_NS },
 	{ R_GONE, R_LINK_DOWN, same_nic, 60 * NSEC_PER_SEC },
 	{ R_GONE, R_TX_TIMEOUT, same_nic, 60 * NSEC_PER_SEC },
@@ -160,8 +167,8 @@ static const struct {
 	{ R_GONE, R_XID, is_below, 60 * NSEC_PER_SEC },
 	{ R_GONE, R_PCIE_ERRORS, is_below, 60 * NSEC_PER_SEC },
 	{ R_XID, R_DIED, same_user, FOLLOW_NS },
-	{ R_XID, R_RESET, anywhere, FOLLOW_NS },
-	{ R_XID, R_NCCL, anywhere, FOLLOW_NS },
+	{ R_XID, R_RESET, if_sure, FOLLOW_NS },
+	{ R_XID, R_NCCL, if_sure, FOLLOW_NS },
 	{ R_PCIE_SLOW, R_LOSS, same_nic, ANY_NS },
 	{ R_PCIE_SLOW, R_TX_TIMEOUT, same_nic, ANY_NS },
 	{ R_PCIE_ERRORS, R_TX_TIMEOUT, same_nic, ANY_NS },

@@ -103,11 +103,31 @@ static uint64_t first_of(const struct ft_hdr *ev)
 	return ev->count > 1 && ev->first_ns ? ev->first_ns : ev->ts_ns;
 }
 
-static void before_note(struct ft_diag *d, struct plink *pl, uint64_t ns)
+static void before_note(struct plink *pl, uint64_t ns)
 {
-	if (ns + DATES_NS < d->start_ns)
-		return;
-	pl->before_ns = pl->before_ns ? MIN(pl->before_ns, ns) : ns;
+	size_t oldest = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(pl->before); i++) {
+		uint64_t *b = &pl->before[i];
+
+		if (*b && MAX(*b, ns) - MIN(*b, ns) < 3600 * NSEC_PER_SEC) {
+			*b = MIN(*b, ns);
+			return;
+		}
+		oldest = *b < pl->before[oldest] ? i : oldest;
+	}
+	pl->before[oldest] = ns;
+}
+
+uint64_t plink_before_ns(const struct ft_diag *d, const struct plink *pl)
+{
+	uint64_t first = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(pl->before); i++)
+		if (pl->before[i] && pl->before[i] + DATES_NS >= d->start_ns &&
+		    (!first || pl->before[i] < first))
+			first = pl->before[i];
+	return first;
 }
 
 static bool settles(const struct plink *pl, uint64_t ns)
@@ -144,12 +164,14 @@ void pcie_inventory(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_
 
 static void error_count(struct plink *pl, const char *name, size_t len, uint64_t n)
 {
-	size_t i = 0;
+	size_t i = 0, last = ARRAY_SIZE(pl->errors) - 1;
 
-	while (i < ARRAY_SIZE(pl->errors) - 1 && pl->errors[i].n &&
+	while (i < last && pl->errors[i].n &&
 	       (strncmp(pl->errors[i].name, name, len) != 0 || pl->errors[i].name[len]))
 		i++;
-	if (!pl->errors[i].n)
+	if (i == last)
+		ft_fmt(pl->errors[i].name, "others");
+	else if (!pl->errors[i].n)
 		snprintf(pl->errors[i].name, sizeof(pl->errors[i].name), "%.*s", (int)len, name);
 	pl->errors[i].n += n;
 }
@@ -198,7 +220,7 @@ void pcie_aer(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *
 		return;
 	if (before) {
 		pl->log_before[class] += ev->count;
-		before_note(d, pl, ev->ts_ns);
+		before_note(pl, ev->ts_ns);
 	} else {
 		pl->events[strncmp(pl->key, e->device, 16) != 0][class] += ev->count;
 	}
@@ -298,12 +320,12 @@ bool pcie_is_degraded(const struct plink *pl)
 
 static void state_add(struct plink *pl, struct ft_pci_link l, uint64_t ns)
 {
-	size_t i = 0;
+	size_t i = 0, last = ARRAY_SIZE(pl->states) - 1;
 
-	while (i < ARRAY_SIZE(pl->states) - 1 && pl->states[i].ns &&
+	while (i < last && pl->states[i].ns &&
 	       (pl->states[i].l.gen != l.gen || pl->states[i].l.width != l.width))
 		i++;
-	pl->states[i].l = l;
+	pl->states[i].l = i < last ? l : (struct ft_pci_link){ FT_NONE_U32, FT_NONE_U32 };
 	pl->states[i].ns += ns;
 }
 
@@ -365,7 +387,9 @@ static void pending_add(const struct ft_diag *d, struct plink *pl, uint64_t ns, 
 static void transitions_add(struct ft_diag *d, struct plink *pl, const struct ft_ev_pcie_link *e)
 {
 	bool known = e->transitions != FT_NONE_U64, same_width = e->from__width == e->to__width;
-	uint64_t n = known ? e->transitions : e->from__gen != e->to__gen || !same_width;
+	bool differs = e->from__width != FT_NONE_U32 && e->to__width != FT_NONE_U32 &&
+		       (e->from__gen != e->to__gen || !same_width);
+	uint64_t n = known ? e->transitions : differs;
 
 	pl->transitions += n;
 	pl->inexact |= n && e->exact != 1;
@@ -425,7 +449,7 @@ void pcie_link(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 	if (!pl)
 		return;
 	if (e->before == 1) {
-		before_note(d, pl, ev->ts_ns);
+		before_note(pl, ev->ts_ns);
 		return;
 	}
 	if (e->possible__gen != FT_NONE_U32)
@@ -459,7 +483,7 @@ void pcie_hotplug(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_at
 	if (!pl)
 		return;
 	if (e->before == 1)
-		before_note(d, pl, ev->ts_ns);
+		before_note(pl, ev->ts_ns);
 	else if (e->event != FT_NONE_U8)
 		presence(pl, ev->ts_ns, there, true, 1);
 }
@@ -472,7 +496,7 @@ void pcie_gone(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 	if (!pl || e->how_seen == FT_NONE_U8)
 		return;
 	if (e->before == 1)
-		before_note(d, pl, ev->ts_ns);
+		before_note(pl, ev->ts_ns);
 	presence(pl, ev->ts_ns, e->how_seen == 3, e->how_seen == 1, e->how_seen);
 }
 
@@ -498,9 +522,13 @@ void gpu_xid(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *a
 	if (!pl || e->xid == FT_NONE_U32)
 		return;
 	if (before)
-		before_note(d, pl, ev->ts_ns);
-	while (i < ARRAY_SIZE(pl->xids) - 1 && pl->xids[i].n && pl->xids[i].xid != e->xid)
+		before_note(pl, ev->ts_ns);
+	while (i < ARRAY_SIZE(pl->xids) && pl->xids[i].n && pl->xids[i].xid != e->xid)
 		i++;
+	if (i == ARRAY_SIZE(pl->xids)) {
+		d->unfit++;
+		return;
+	}
 	if (!pl->xids[i].n || (pl->xids[i].before && !before)) {
 		pl->xids[i].xid = e->xid;
 		pl->xids[i].n = 0;
@@ -588,18 +616,24 @@ void gpu_nvlink(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr
 	const struct ft_ev_gpu_nvlink *e = (const void *)ev;
 	struct plink *pl = plink_of(d, attr, e->bdf);
 	uint64_t delta = e->delta == FT_NONE_U64 ? 0 : e->delta;
+	uint64_t bit = 1ull << (e->link & 63);
+	bool was_down, down;
 
 	if (!pl)
 		return;
+	was_down = pl->nvlink.down & bit;
+	if (e->active != FT_NONE_U8)
+		pl->nvlink.down = e->active ? pl->nvlink.down & ~bit : pl->nvlink.down | bit;
 	/* A card that has no bridge has its links down all the time. */
 	if (e->before == 1) {
 		pl->nvlink.before += delta;
 		return;
 	}
-	if (!delta && e->active != 0)
+	down = e->active == 0 && !was_down;
+	if (!delta && !down)
 		return;
 	pl->nvlink.n += delta;
-	pl->nvlink.downs += e->active == 0;
+	pl->nvlink.downs += down;
 	pl->nvlink.first_ns = pl->nvlink.first_ns ? pl->nvlink.first_ns : ev->ts_ns;
 	pl->nvlink.last_ns = ev->ts_ns;
 	pl->nvlink.link = e->link;
@@ -613,19 +647,18 @@ void dev_log(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *a
 	const struct ft_ev_dev_log *e = (const void *)ev;
 	struct plink *pl = plink_of(d, attr, e->bdf);
 	bool before = e->before == 1;
-	size_t i = 0;
 
-	if (!pl || e->what == FT_NONE_U8)
+	if (!pl || e->what >= FT_LOGS)
 		return;
 	/* That a slot gives less than the card can take is told at each boot: it dates nothing. */
 	if (before && e->what != 2 && e->what != 3)
-		before_note(d, pl, ev->ts_ns);
-	while (i < ARRAY_SIZE(pl->logs) - 1 && pl->logs[i].ns && pl->logs[i].what != e->what)
-		i++;
-	pl->logs[i].what = e->what;
-	pl->logs[i].before = before;
-	pl->logs[i].ns = ev->ts_ns;
-	ft_str_copy(ev, e->text, pl->logs[i].text, sizeof(pl->logs[i].text));
+		before_note(pl, ev->ts_ns);
+	if (before && pl->logs[e->what].ns && !pl->logs[e->what].before)
+		return;
+	pl->logs[e->what].before = before;
+	pl->logs[e->what].ns = ev->ts_ns;
+	ft_str_copy(ev, e->text, pl->logs[e->what].text, sizeof(pl->logs[0].text));
+	pl->logged = true;
 	if (e->what == 0)
 		fell_off(d, pl, ev->ts_ns, before);
 }

@@ -339,12 +339,12 @@ static void judge_logs(struct plink *pl)
 {
 	struct aspect *a = &pl->aspects[A_LOG];
 
-	for (size_t i = 0; i < ARRAY_SIZE(pl->logs) && pl->logs[i].ns; i++) {
-		bool before = pl->logs[i].before, health = pl->logs[i].what == 1 && !before;
+	for (size_t i = 0; i < FT_LOGS; i++) {
+		bool before = pl->logs[i].before, health = i == 1 && !before;
 		uint8_t confidence = before ? 1 : 2;
 
 		/* Less bandwidth than the card can take is what the slot gives: told at each boot. */
-		if (!health && pl->logs[i].what != 2)
+		if (!pl->logs[i].ns || (!health && i != 2))
 			continue;
 		a->first_ns = a->confidence ? a->first_ns : pl->logs[i].ns;
 		a->last_ns = MAX(a->last_ns, pl->logs[i].ns);
@@ -410,6 +410,7 @@ static void link_finding(struct ft_diag *d, struct plink *pl)
 	_cleanup_free_ struct finding *f = malloc(sizeof(*f));
 	enum aspect_id main = strongest(pl);
 	const struct aspect *a = &pl->aspects[main];
+	uint64_t before_ns = plink_before_ns(d, pl);
 
 	if (main == A_MAX || !f)
 		return;
@@ -418,7 +419,7 @@ static void link_finding(struct ft_diag *d, struct plink *pl)
 	f->since_ns = a->first_ns;
 	f->aside = !pl->attr.users && HASH_COUNT(d->procs) > 0;
 	f->mild = main == A_ERRORS && !(pl->hard_ns && pl->hard_link);
-	ft_fmt(f->text, "%.120s: %.100s", f->object, a->text);
+	snprintf(f->text, sizeof(f->text), "%s: %s", f->object, a->text);
 	ft_fmt(f->why, "%s", a->why);
 	plink_evidence(d, pl, main, &f->evidence);
 	for (int id = 0; id < A_MAX; id++) {
@@ -432,8 +433,8 @@ static void link_finding(struct ft_diag *d, struct plink *pl)
 			plink_evidence(d, pl, id, &f->evidence);
 	}
 	plink_before(d, pl, &f->evidence);
-	if (pl->before_ns && pl->before_ns < f->since_ns)
-		f->since_ns = pl->before_ns;
+	if (before_ns && before_ns < f->since_ns)
+		f->since_ns = before_ns;
 	if (pl->low.width != FT_NONE_U32)
 		gbytes_name(pl->possible, pl->low, f->cost);
 	next_commands(pl, f);
@@ -547,7 +548,7 @@ static bool has_news(const struct plink *pl)
 {
 	return pcie_is_degraded(pl) || pl->low_now || pl->better_equals || pl->gone_ns ||
 	       pl->back_ns || pl->fell_ns || pl->hard_ns || pl->correctable.n || pl->transitions ||
-	       pl->xids[0].n || pl->logs[0].ns || pl->slowdown.times || pl->nvlink.n ||
+	       pl->xids[0].n || pl->logged || pl->slowdown.times || pl->nvlink.n ||
 	       pl->nvlink.downs;
 }
 

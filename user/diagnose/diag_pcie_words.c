@@ -263,7 +263,7 @@ static void cross_check(const struct plink *pl, struct lines *l)
 /* What was there before the attach, and since when. */
 void plink_before(const struct ft_diag *d, const struct plink *pl, struct lines *l)
 {
-	uint64_t counted = 0, logged = 0;
+	uint64_t counted = 0, logged = 0, first = plink_before_ns(d, pl);
 	char at[16];
 
 	for (int class = 0; class < 3; class ++) {
@@ -276,9 +276,9 @@ void plink_before(const struct ft_diag *d, const struct plink *pl, struct lines 
 	if (logged)
 		lines_add(l, "%llu PCIe error%s before the attach in the kernel log",
 			  (unsigned long long)logged, ft_plural(logged, "s"));
-	if (!pl->before_ns)
+	if (!first)
 		return;
-	time_name(d, pl->before_ns, at, sizeof(at));
+	time_name(d, first, at, sizeof(at));
 	lines_add(l, "the kernel log has trouble of it from before the attach, first at %s", at);
 }
 
@@ -311,9 +311,8 @@ static void gone_evidence(struct ft_diag *d, struct plink *pl, struct lines *l)
 	for (size_t i = 0; i < ARRAY_SIZE(pl->xids) && pl->xids[i].n; i++)
 		if (pl->xids[i].xid == 79)
 			lines_add(l, "Xid 79: %s", pl->xids[i].text);
-	for (size_t i = 0; i < ARRAY_SIZE(pl->logs) && pl->logs[i].ns; i++)
-		if (pl->logs[i].what == 0)
-			lines_add(l, "kernel log: %s", pl->logs[i].text);
+	if (pl->logs[0].ns)
+		lines_add(l, "kernel log: %s", pl->logs[0].text);
 }
 
 static void xid_evidence(struct ft_diag *d, struct plink *pl, struct lines *l)
@@ -339,9 +338,11 @@ static void flap_evidence(struct ft_diag *d, struct plink *pl, struct lines *l)
 
 static void log_evidence(struct ft_diag *d, struct plink *pl, struct lines *l)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(pl->logs) && pl->logs[i].ns; i++) {
+	for (size_t i = 0; i < FT_LOGS; i++) {
 		char at[16];
 
+		if (!pl->logs[i].ns)
+			continue;
 		time_name(d, pl->logs[i].ns, at, sizeof(at));
 		lines_add(l, "kernel log, %s%s: %s", at,
 			  pl->logs[i].before ? ", before the attach" : "", pl->logs[i].text);

@@ -605,6 +605,7 @@ void ft_diag_verdict(struct ft_diag *d, uint64_t now_ns, bool final, struct ft_r
 {
 	const struct incident *in;
 	struct ft_ev_verdict *e;
+	size_t used;
 
 	d->now_ns = MAX(d->now_ns, now_ns);
 	d->start_ns = d->start_ns ? d->start_ns : d->now_ns;
@@ -637,7 +638,8 @@ void ft_diag_verdict(struct ft_diag *d, uint64_t now_ns, bool final, struct ft_r
 	put_ruled_out(d, LIST(ruled_out, 600));
 	put_next(d, LIST(next, 700), in);
 	/* All that is left: what was not seen must not be cut where the rest is short. */
-	put_blind(d, LIST(blind, FT_REC_MAX - out->h.size - BLIND_END));
+	used = out->h.size + BLIND_END;
+	put_blind(d, LIST(blind, used < FT_REC_MAX ? FT_REC_MAX - used : 0));
 }
 
 void ft_diag_heartbeat(struct ft_diag *d, uint64_t now_ns, struct ft_rec *out, struct ft_attr *attr)

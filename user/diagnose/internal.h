@@ -192,6 +192,8 @@ struct burst {
 	uint64_t first_ns; /* begin of the first window with BURST_MIN, of the latest before that */
 };
 
+#define FT_LOGS 6 /* kinds of lines of the kernel log: log_what in events.def */
+
 /* What was found about a link or its device; the strongest is the incident's kind. */
 enum aspect_id { A_GONE, A_XID, A_SLOW, A_ERRORS, A_FLAP, A_LOG, A_MAX };
 struct aspect {
@@ -216,7 +218,7 @@ struct plink {
 	struct {
 		struct ft_pci_link l;
 		uint64_t ns;
-	} states[6]; /* time in each that it left */
+	} states[8]; /* time in each that it left, the last one: in all others */
 	uint64_t transitions, idle_transitions;
 	bool inexact; /* some were counted by looks */
 	/* Changes of speed only, by the second: what NVML says of that time comes after them. */
@@ -235,7 +237,7 @@ struct plink {
 	struct {
 		char name[16];
 		uint64_t n;
-	} errors[12];
+	} errors[16]; /* the last one: all others */
 	struct burst correctable;
 	uint64_t hard_ns, hard_last_ns; /* first and last that was not corrected */
 	bool hard_link;			/* one of them is not what software alone can cause */
@@ -261,7 +263,7 @@ struct plink {
 		uint64_t n, first_ns, last_ns;
 		bool before;
 		char text[100];
-	} xids[4];
+	} xids[8];
 	struct {
 		uint64_t on_ns, first_ns, last_ns, total_ns;
 		uint64_t reasons;
@@ -271,16 +273,18 @@ struct plink {
 	struct {
 		uint64_t n, first_ns, last_ns, before;
 		unsigned int downs;
+		uint64_t down; /* bits: links that are */
 		uint32_t link;
 		char error[40];
 	} nvlink;
 	struct {
-		uint8_t what;
 		bool before;
 		uint64_t ns;
 		char text[140];
-	} logs[3];
-	uint64_t before_ns; /* first trouble of before the attach, within DATES_NS */
+	} logs[FT_LOGS]; /* the latest of each kind */
+	bool logged;
+	/* Trouble of before the attach, the first of each hour: when that was is not known yet. */
+	uint64_t before[24];
 
 	struct aspect aspects[A_MAX];
 };
@@ -523,6 +527,8 @@ void plink_name(const struct plink *pl, bool device, char *out, size_t size);
 void plink_ends(const struct plink *pl, char out[40]);
 /* The evidence of an aspect, as lines. */
 void plink_evidence(struct ft_diag *d, struct plink *pl, enum aspect_id id, struct lines *l);
+/* 0: none that dates what is found now. */
+uint64_t plink_before_ns(const struct ft_diag *d, const struct plink *pl);
 void plink_before(const struct ft_diag *d, const struct plink *pl, struct lines *l);
 void plink_state(const struct ft_diag *d, const struct finding *f, char *out, size_t size);
 /* diag_pcie_verdict.c: what the verdict says of links where they are not at fault, and of users */
