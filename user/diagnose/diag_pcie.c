@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
-/* PCIe links, GPUs and what the kernel log says of them: what is seen. */
+/* PCIe links: what is seen. */
 #include "diagnose/internal.h"
 
 /* --- which link --- */
@@ -58,8 +58,7 @@ static void plink_attr(struct plink *pl, const struct ft_attr *attr)
 	}
 }
 
-/* The link that the event is of; what attribution does not know goes by its own address. */
-static struct plink *plink_of(struct ft_diag *d, const struct ft_attr *attr, const char bdf[16])
+struct plink *plink_of(struct ft_diag *d, const struct ft_attr *attr, const char bdf[16])
 {
 	char own[16];
 	struct plink *pl;
@@ -103,7 +102,7 @@ static uint64_t first_of(const struct ft_hdr *ev)
 	return ev->count > 1 && ev->first_ns ? ev->first_ns : ev->ts_ns;
 }
 
-static void before_note(struct plink *pl, uint64_t ns)
+void plink_before_note(struct plink *pl, uint64_t ns)
 {
 	size_t oldest = 0;
 
@@ -220,7 +219,7 @@ void pcie_aer(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *
 		return;
 	if (before) {
 		pl->log_before[class] += ev->count;
-		before_note(pl, ev->ts_ns);
+		plink_before_note(pl, ev->ts_ns);
 	} else {
 		pl->events[strncmp(pl->key, e->device, 16) != 0][class] += ev->count;
 	}
@@ -449,7 +448,7 @@ void pcie_link(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 	if (!pl)
 		return;
 	if (e->before == 1) {
-		before_note(pl, ev->ts_ns);
+		plink_before_note(pl, ev->ts_ns);
 		return;
 	}
 	if (e->possible__gen != FT_NONE_U32)
@@ -483,7 +482,7 @@ void pcie_hotplug(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_at
 	if (!pl)
 		return;
 	if (e->before == 1)
-		before_note(pl, ev->ts_ns);
+		plink_before_note(pl, ev->ts_ns);
 	else if (e->event != FT_NONE_U8)
 		presence(pl, ev->ts_ns, there, true, 1);
 }
@@ -496,169 +495,6 @@ void pcie_gone(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 	if (!pl || e->how_seen == FT_NONE_U8)
 		return;
 	if (e->before == 1)
-		before_note(pl, ev->ts_ns);
+		plink_before_note(pl, ev->ts_ns);
 	presence(pl, ev->ts_ns, e->how_seen == 3, e->how_seen == 1, e->how_seen);
-}
-
-static void fell_off(struct ft_diag *d, struct plink *pl, uint64_t ns, bool before)
-{
-	if (pl->fell_ns && !pl->fell_before)
-		return;
-	pl->fell_ns = ns;
-	pl->fell_before = before;
-	if (!before)
-		pcie_judge_link(d, pl, false);
-}
-
-/* --- GPU --- */
-
-void gpu_xid(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
-{
-	const struct ft_ev_gpu_xid *e = (const void *)ev;
-	struct plink *pl = plink_of(d, attr, e->bdf);
-	bool before = e->before == 1;
-	size_t i = 0;
-
-	if (!pl || e->xid == FT_NONE_U32)
-		return;
-	if (before)
-		before_note(pl, ev->ts_ns);
-	while (i < ARRAY_SIZE(pl->xids) && pl->xids[i].n && pl->xids[i].xid != e->xid)
-		i++;
-	if (i == ARRAY_SIZE(pl->xids)) {
-		d->unfit++;
-		return;
-	}
-	if (!pl->xids[i].n || (pl->xids[i].before && !before)) {
-		pl->xids[i].xid = e->xid;
-		pl->xids[i].n = 0;
-		pl->xids[i].first_ns = ev->ts_ns;
-		pl->xids[i].before = before;
-		ft_str_copy(ev, e->text, pl->xids[i].text, sizeof(pl->xids[i].text));
-	}
-	pl->xids[i].n += ev->count;
-	pl->xids[i].last_ns = ev->ts_ns;
-	if (e->xid == 79)
-		fell_off(d, pl, ev->ts_ns, before);
-	else if (pl->xids[i].n == ev->count && !before)
-		pcie_judge_link(d, pl, false);
-}
-
-static void slowdown_set(struct plink *pl, const struct ft_ev_gpu_clocks *e)
-{
-	bool on = e->reasons != FT_NONE_U64 && e->reasons & FT_CLOCKS_SLOWDOWN;
-	uint64_t ts = e->h.ts_ns;
-
-	if (pl->slowdown.on_ns) {
-		pl->slowdown.total_ns += ts - MIN(pl->slowdown.last_ns, ts);
-		pl->slowdown.last_ns = ts;
-	}
-	if (!on) {
-		pl->slowdown.on_ns = 0;
-		return;
-	}
-	if (!pl->slowdown.on_ns) {
-		pl->slowdown.on_ns = pl->slowdown.last_ns = ts;
-		pl->slowdown.times++;
-	}
-	pl->slowdown.first_ns = pl->slowdown.first_ns ? pl->slowdown.first_ns : ts;
-	pl->slowdown.reasons |= e->reasons & FT_CLOCKS_SLOWDOWN;
-	if (e->sm_mhz != FT_NONE_U32)
-		pl->slowdown.mhz_low = pl->slowdown.mhz_low ? MIN(pl->slowdown.mhz_low, e->sm_mhz)
-							    : e->sm_mhz;
-	if (e->temperature != FT_NONE_U32)
-		pl->slowdown.temperature = MAX(pl->slowdown.temperature, e->temperature);
-	if (e->power_mw != FT_NONE_U32)
-		pl->slowdown.power_mw = MAX(pl->slowdown.power_mw, e->power_mw);
-	if (e->power_limit_mw != FT_NONE_U32)
-		pl->slowdown.power_limit_mw = e->power_limit_mw;
-}
-
-/* P0 to P2 are what CUDA runs in; a lower one with work in it is at work, too. */
-void gpu_clocks(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
-{
-	const struct ft_ev_gpu_clocks *e = (const void *)ev;
-	struct plink *pl = plink_of(d, attr, e->bdf);
-	bool busy, idle_before = pl && pl->clocks_ns && !pl->busy_ns;
-
-	if (!pl)
-		return;
-	slowdown_set(pl, e);
-	if (e->pstate == FT_NONE_U8 && e->utilization == FT_NONE_U8)
-		return;
-	pl->pstate = e->pstate;
-	pl->utilization = e->utilization;
-	pl->clocks_ns = ev->ts_ns;
-	busy = e->pstate <= 2 || (e->utilization != FT_NONE_U8 && e->utilization > 0);
-	if (!busy)
-		pl->busy_ns = 0;
-	else if (!pl->busy_ns)
-		pl->busy_ns = ev->ts_ns;
-	if (!busy || pl->busy_ns == ev->ts_ns)
-		pl->idle_ns = idle_before || !busy ? ev->ts_ns : pl->idle_ns;
-}
-
-/* Calls on a communicator whose GPU is known: that GPU has work. */
-void gpu_active(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
-{
-	struct plink *pl = attr->ngpus == 1 && !attr->shared ? plink_by_bdf(d, attr->gpus[0].bdf)
-							     : NULL;
-
-	if (!pl)
-		return;
-	if (!pl->nccl_ns || ev->ts_ns > pl->nccl_last_ns + ACTIVE_NS)
-		pl->nccl_ns = ev->ts_ns;
-	pl->nccl_last_ns = ev->ts_ns;
-}
-
-void gpu_nvlink(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
-{
-	const struct ft_ev_gpu_nvlink *e = (const void *)ev;
-	struct plink *pl = plink_of(d, attr, e->bdf);
-	uint64_t delta = e->delta == FT_NONE_U64 ? 0 : e->delta;
-	uint64_t bit = 1ull << (e->link & 63);
-	bool was_down, down;
-
-	if (!pl)
-		return;
-	was_down = pl->nvlink.down & bit;
-	if (e->active != FT_NONE_U8)
-		pl->nvlink.down = e->active ? pl->nvlink.down & ~bit : pl->nvlink.down | bit;
-	/* A card that has no bridge has its links down all the time. */
-	if (e->before == 1) {
-		pl->nvlink.before += delta;
-		return;
-	}
-	down = e->active == 0 && !was_down;
-	if (!delta && !down)
-		return;
-	pl->nvlink.n += delta;
-	pl->nvlink.downs += down;
-	pl->nvlink.first_ns = pl->nvlink.first_ns ? pl->nvlink.first_ns : ev->ts_ns;
-	pl->nvlink.last_ns = ev->ts_ns;
-	pl->nvlink.link = e->link;
-	ft_str_copy(ev, e->error, pl->nvlink.error, sizeof(pl->nvlink.error));
-}
-
-/* --- the kernel log --- */
-
-void dev_log(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
-{
-	const struct ft_ev_dev_log *e = (const void *)ev;
-	struct plink *pl = plink_of(d, attr, e->bdf);
-	bool before = e->before == 1;
-
-	if (!pl || e->what >= FT_LOGS)
-		return;
-	/* That a slot gives less than the card can take is told at each boot: it dates nothing. */
-	if (before && e->what != 2 && e->what != 3)
-		before_note(pl, ev->ts_ns);
-	if (before && pl->logs[e->what].ns && !pl->logs[e->what].before)
-		return;
-	pl->logs[e->what].before = before;
-	pl->logs[e->what].ns = ev->ts_ns;
-	ft_str_copy(ev, e->text, pl->logs[e->what].text, sizeof(pl->logs[0].text));
-	pl->logged = true;
-	if (e->what == 0)
-		fell_off(d, pl, ev->ts_ns, before);
 }

@@ -359,7 +359,7 @@ static void judge_logs(struct plink *pl)
 
 /* --- findings --- */
 
-static void finding_of(struct finding *f, struct plink *pl, enum rule_id rule)
+void plink_finding(struct finding *f, struct plink *pl, enum rule_id rule)
 {
 	*f = (struct finding){ .rule = rule, .link = pl, .aside = false };
 	plink_name(pl, rule != R_PCIE_SLOW && rule != R_PCIE_ERRORS && rule != R_PCIE_FLAP,
@@ -414,7 +414,7 @@ static void link_finding(struct ft_diag *d, struct plink *pl)
 
 	if (main == A_MAX || !f)
 		return;
-	finding_of(f, pl, aspect_rule[main]);
+	plink_finding(f, pl, aspect_rule[main]);
 	f->confidence = a->confidence;
 	f->since_ns = a->first_ns;
 	f->aside = !pl->attr.users && HASH_COUNT(d->procs) > 0;
@@ -438,96 +438,6 @@ static void link_finding(struct ft_diag *d, struct plink *pl)
 	if (pl->low.width != FT_NONE_U32)
 		gbytes_name(pl->possible, pl->low, f->cost);
 	next_commands(pl, f);
-	finding_submit(d, f);
-}
-
-static void reason_names(uint64_t reasons, char *out, size_t size)
-{
-	static const struct {
-		uint64_t bit;
-		const char *name;
-	} names[] = {
-		{ 0x40, "hardware thermal slowdown" },
-		{ 0x80, "power brake (by the power supply)" },
-		{ 0x08, "hardware slowdown" },
-		{ 0x20, "software thermal slowdown" },
-	};
-	size_t len = 0;
-
-	out[0] = 0;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		/* The general bit says nothing when one of its reasons is there. */
-		if (!(reasons & names[i].bit) || (names[i].bit == 0x08 && reasons & 0xc0))
-			continue;
-		len += snprintf(out + len, size - len, "%s%s", len ? ", " : "", names[i].name);
-		if (len >= size)
-			return;
-	}
-}
-
-static void slowdown_finding(struct ft_diag *d, struct plink *pl)
-{
-	_cleanup_free_ struct finding *f = NULL;
-	uint64_t total = pl->slowdown.total_ns;
-	char why[96], facts[120] = "";
-
-	if (!pl->slowdown.times)
-		return;
-	f = malloc(sizeof(*f));
-	if (!f)
-		return;
-	if (pl->slowdown.on_ns)
-		total += d->now_ns - pl->slowdown.last_ns;
-	finding_of(f, pl, R_SLOWDOWN);
-	reason_names(pl->slowdown.reasons, why, sizeof(why));
-	f->aside = !pl->attr.users && HASH_COUNT(d->procs) > 0;
-	f->confidence = pl->slowdown.reasons & 0xc8 && total >= 2 * NSEC_PER_SEC ? 3 : 2;
-	f->since_ns = pl->slowdown.first_ns;
-	f->last_ns = pl->slowdown.on_ns ? d->now_ns : pl->slowdown.last_ns;
-	ft_fmt(f->text, "%s: %s", f->object, why);
-	ft_fmt(f->why, "NVML names it as what limits the clocks");
-	lines_add(&f->evidence, "%s, %u time%s, %.1f s in all%s", why, pl->slowdown.times,
-		  ft_plural(pl->slowdown.times, "s"), total / 1e9,
-		  pl->slowdown.on_ns ? ", still so" : "");
-	if (pl->slowdown.mhz_low)
-		ft_fmt(facts, "SM clock down to %u MHz", pl->slowdown.mhz_low);
-	if (pl->slowdown.temperature)
-		snprintf(facts + strlen(facts), sizeof(facts) - strlen(facts), "%sup to %u C",
-			 facts[0] ? ", " : "", pl->slowdown.temperature);
-	if (pl->slowdown.power_mw)
-		snprintf(facts + strlen(facts), sizeof(facts) - strlen(facts), "%s%u of %u W",
-			 facts[0] ? ", " : "", pl->slowdown.power_mw / 1000,
-			 pl->slowdown.power_limit_mw / 1000);
-	if (facts[0])
-		lines_add(&f->evidence, "%s", facts);
-	finding_submit(d, f);
-}
-
-static void nvlink_finding(struct ft_diag *d, struct plink *pl)
-{
-	_cleanup_free_ struct finding *f = NULL;
-	const char *what = pl->nvlink.error[0] ? pl->nvlink.error : "error";
-
-	if (!pl->nvlink.downs && pl->nvlink.n < BURST_MIN)
-		return;
-	f = malloc(sizeof(*f));
-	if (!f)
-		return;
-	finding_of(f, pl, R_NVLINK);
-	f->aside = !pl->attr.users && HASH_COUNT(d->procs) > 0;
-	f->confidence = pl->nvlink.downs ? 3 : 2;
-	f->since_ns = pl->nvlink.first_ns;
-	f->last_ns = pl->nvlink.last_ns;
-	if (pl->nvlink.downs)
-		ft_fmt(f->text, "%s: NVLink %u went down", f->object, pl->nvlink.link);
-	else
-		ft_fmt(f->text, "%s: %llu NVLink errors (%s)", f->object,
-		       (unsigned long long)pl->nvlink.n, what);
-	ft_fmt(f->why, "counted by NVML");
-	lines_add(&f->evidence, "NVLink %u: %llu %s since the attach, %llu before; down %u time%s",
-		  pl->nvlink.link, (unsigned long long)pl->nvlink.n, what,
-		  (unsigned long long)pl->nvlink.before, pl->nvlink.downs,
-		  ft_plural(pl->nvlink.downs, "s"));
 	finding_submit(d, f);
 }
 
@@ -566,8 +476,8 @@ void pcie_judge_link(struct ft_diag *d, struct plink *pl, bool final)
 	judge_xid(d, pl);
 	judge_logs(pl);
 	link_finding(d, pl);
-	slowdown_finding(d, pl);
-	nvlink_finding(d, pl);
+	gpu_slowdown_finding(d, pl);
+	gpu_nvlink_finding(d, pl);
 }
 
 void pcie_judge(struct ft_diag *d, bool final)

@@ -511,6 +511,15 @@ void gpu_clocks(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr
 void gpu_nvlink(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
 void gpu_active(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
 void dev_log(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr);
+/* diag_gpu.c */
+void gpu_slowdown_finding(struct ft_diag *d, struct plink *pl);
+void gpu_nvlink_finding(struct ft_diag *d, struct plink *pl);
+/* The link that the event is of; what attribution does not know goes by its own address. */
+struct plink *plink_of(struct ft_diag *d, const struct ft_attr *attr, const char bdf[16]);
+/* The kernel log has trouble of it, of before the attach. */
+void plink_before_note(struct plink *pl, uint64_t ns);
+/* All but what it says. */
+void plink_finding(struct finding *f, struct plink *pl, enum rule_id rule);
 struct plink *plink_by_bdf(const struct ft_diag *d, const char *bdf);
 /* 1 at work, 0 idle, -1 not known; *since_ns: since when at work. */
 int plink_busy(const struct ft_diag *d, const struct plink *pl, uint64_t *since_ns);
