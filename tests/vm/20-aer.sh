@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
-# PCIe errors, hot plug and links that come back worse, made by QEMU: each is told once, by its
-# name, of the right device, and the sum of what is told is what the kernel's own counters say.
+# PCIe errors made by QEMU: each is told once, by its name, of the right device, and the sum of what
+# is told is what the kernel's own counters say.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -22,7 +22,7 @@ readonly FATAL=(DLP DLP SDN SDES FCP FCP RX_OVER RxOF MALF_TLP MalfTLP)
 readonly HEADER='0x60000060 0x01000001 0x38000038 0xabcdcdab'
 
 PORT=$(bdf_of_port 1)
-SLOT=$(bdf_of_port 2)
+EMPTY=$(bdf_of_port 3)
 NIC=$(bdf_below "$PORT")
 
 # count_told BDF CLASS NAME: errors of that name in the events.
@@ -187,100 +187,8 @@ check_errors()
 	ok "a fatal error of the NIC" wait_until 10 trace_has aer '.kind == "pcie.gone"'
 	each "$PORT" fatal aer-port "${FATAL[@]}"
 	# Below this port nobody stands in the way of a recovery.
-	each "$SLOT" nonfatal slot-port POISON_TLP TLP
+	each "$EMPTY" nonfatal empty-port POISON_TLP TLP
 	ADVISORY=$advisory
-}
-
-# A card that came back worse, where QEMU has one.
-check_slot()
-{
-	if [[ $FT_VM_SPEED == 32 ]]; then
-		plug cxl-type3,volatile-memdev=slot-memory1,sn=1
-		unplug
-		plug cxl-type3,volatile-memdev=slot-memory2,sn=1,x-speed=5,x-width=4
-	else
-		plug virtio-net-pci,disable-legacy=on
-	fi
-	pull
-}
-
-links_told()
-{
-	trace_jq aer "[.[] | select(.kind == \"pcie.link\" and .data.port == \"$SLOT\" and
-		.data.to.gen != null) | .data]$1"
-}
-
-plugged()
-{
-	[[ -n $(bdf_below "$SLOT") ]]
-}
-
-unplugged()
-{
-	! plugged
-}
-
-plug()
-{
-	local -A gen=(["2.5"]=1 ["5.0"]=2 ["8.0"]=3 ["16.0"]=4 ["32.0"]=5)
-	local n speed width
-
-	n=$(count_of aer '.kind == "pcie.hotplug" and .data.event == "link up"')
-	# The card of before is gone for the guest first, for QEMU a moment later.
-	ok "a card for the slot" wait_until 10 monitor "device_add $1,id=card,bus=slot-port"
-	ok "the kernel finds it" wait_until 20 plugged
-	wait_until 10 has_count '.kind == "pcie.hotplug" and .data.event == "link up"' $((n + 1)) || :
-	speed=$(cat "/sys/bus/pci/devices/$SLOT/current_link_speed")
-	speed=${speed%% *}
-	width=x$(cat "/sys/bus/pci/devices/$SLOT/current_link_width")
-	is "$(links_told '[-1].to | "\(.gen) x\(.width)"')" "${gen[$speed]} $width" \
-		"its link is told: $speed GT/s $width"
-	LINKS+=("${gen[$speed]} $width")
-}
-
-has_count()
-{
-	[[ $(count_of aer "$1") -ge $2 ]]
-}
-
-unplug()
-{
-	ok "the card is asked to go" monitor device_del card
-	ok "it goes" wait_until 20 unplugged
-}
-
-# Without asking the kernel: the slot's power and its light go off.
-pull()
-{
-	setpci -s "$SLOT" CAP_EXP+18.w=0700:0700
-	ok "the card is pulled" wait_until 20 unplugged
-}
-
-logged()
-{
-	dmesg | grep -c "pciehp: Slot(2): $1" || :
-}
-
-# told EVENT: of the slot.
-told()
-{
-	count_of aer ".kind == \"pcie.hotplug\" and .data.port == \"$SLOT\" and
-		.data.slot == \"2\" and .data.event == \"$1\""
-}
-
-check_hotplug()
-{
-	is "$(told 'link up')" ${#LINKS[@]} "as many times a link came up"
-	is "$(told 'device removed')" ${#LINKS[@]} "as many times a card went"
-	is "$(told 'link down') $(told 'card not present')" \
-		"$(logged 'Link Down') $(logged 'Card not present')" "lost links and cards as the kernel logs them"
-	ok "there was one" test $(($(told 'link down') + $(told 'card not present'))) -gt 0
-	is "$(count_of aer '.kind == "pcie.hotplug" and .data.slot != "2"')" 0 "of no other slot"
-	[[ ${#LINKS[@]} -gt 1 ]] || return 0
-	is "$(links_told '| map(select(.transitions > 0))[-1] |
-		"\(.from.gen) x\(.from.width)", "\(.to.gen) x\(.to.width)"')" \
-		"$(printf '%s\n' "${LINKS[@]}")" "worse than before, and that is told"
-	is "$(links_told '| map(.transitions) | add')" 2 "changes are counted, news of none are not"
 }
 
 # The kernel logs not all of them (6.16+), we tell all.
@@ -340,19 +248,18 @@ check_recovery()
 	is "$(count_of aer '.kind == "pcie.recovery" and .data.result == "recovery failed"')" \
 		$((n - 1)) "all but one in vain"
 	is "$(trace_jq aer '[.[] | select(.data.result? == "recovered") | .data.device] | join(" ")')" \
-		"$SLOT" "which is that of the empty port"
+		"$EMPTY" "which is that of the empty port"
 }
 
 declare -A BEFORE=() TOLD=()
-LINKS=() ADVISORY=
-ok "the ports and the NIC are there: $PORT $NIC $SLOT" test -n "$PORT" -a -n "$NIC" -a -n "$SLOT"
+ADVISORY=
+ok "the ports and the NIC are there: $PORT $NIC $EMPTY" test -n "$PORT" -a -n "$NIC" -a -n "$EMPTY"
 # Kernels before 6.1 leave it to the driver to switch reporting on; virtio's does not.
 setpci -s "$NIC" CAP_EXP+8.w=f:f
 dmesg -n 1
 counters remember
 trace_start aer
 check_errors
-check_slot
 trace_stop aer
 is "${TRACE_STATUS[aer]}" 0 "fabrictrace: exit status"
 check_sums
@@ -360,7 +267,6 @@ check_told
 check_header
 check_burst
 check_recovery
-check_hotplug
 is "$(trace_jq aer 'map(select(.kind == "lost")) | length')" 0 "nothing is lost"
 
 done_testing
