@@ -3,8 +3,8 @@
 _fabrictrace()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} i
-	local options='--pid --no-children --cgroup --all --duration --collectives --json --quiet --verbose
-		--no-color --help'
+	local options='--pid --no-children --cgroup --all --duration --collectives --pcie-interval --json
+		--quiet --verbose --no-color --help'
 
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		if [[ ${COMP_WORDS[i]} == -- ]]; then
@@ -31,7 +31,7 @@ _fabrictrace()
 		compopt -o filenames 2>/dev/null
 		COMPREPLY=($(compgen -d -- "$cur"))
 		;;
-	-d | --duration)
+	-d | --duration | --pcie-interval)
 		COMPREPLY=()
 		;;
 	*)

@@ -175,6 +175,16 @@ static bool named_before(const struct topo *t, size_t until, const struct ft_pci
 	return false;
 }
 
+/* Where to go, and whether the port was told to be slow. */
+static void show_place(const struct ft_pci_hop *hop)
+{
+	if (hop->device->slot[0])
+		printf(", slot %s", hop->device->slot);
+	if (hop->port->target_gen < hop->possible.gen)
+		printf(", the port is limited to Gen%u", hop->port->target_gen);
+	printf("\n");
+}
+
 static void show_slow_hops(const struct topo *t)
 {
 	bool speed_only = false;
@@ -192,11 +202,12 @@ static void show_slow_hops(const struct topo *t)
 			continue;
 		if (!n++)
 			printf("\nPCIe links below what both of their ends can do:\n");
-		printf("  %s -> %-12s  %s instead of %s, %.1f instead of %.1f GB/s\n",
+		printf("  %s -> %-12s  %s instead of %s, %.1f instead of %.1f GB/s",
 		       sum.slowest.port->bdf, sum.slowest.device->bdf,
 		       ft_pci_link_text(sum.slowest.now, now),
 		       ft_pci_link_text(sum.slowest.possible, possible),
 		       ft_pci_gbytes(sum.slowest.now), ft_pci_gbytes(sum.slowest.possible));
+		show_place(&sum.slowest);
 		speed_only |= sum.slowest.now.width == sum.slowest.possible.width;
 	}
 	if (speed_only)
