@@ -42,7 +42,7 @@ idle_downshift()
 # Of a switch that nobody uses: for a moment reads of its ports give ones.
 planned_reset()
 {
-	local port=0001:82:00.0
+	local port=0001:80:00.0
 
 	hgx_gone 0001:81:00.0 1
 	ok "a reset: reads give ones" wait_until 10 trace_has quiet '.kind == "pcie.gone" and

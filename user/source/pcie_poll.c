@@ -194,10 +194,15 @@ static int read_sysfs(const struct end *e, uint16_t *out)
 	uint32_t gen;
 	uint64_t n;
 
-	if (!word(e->speed, speed)[0] || ft_parse_u64(word(e->width, width), &n))
+	errno = 0;
+	if (!word(e->speed, speed)[0] && errno == ENODEV)
 		return -ENODEV;
+	/* No number: the kernel gave up on the device (-EINVAL). */
 	gen = ft_pci_gen(speed);
-	*out = n >= 63 ? PCIE_STATUS_ONES : (gen == FT_NONE_U32 ? 0 : gen) | n << 4;
+	if (ft_parse_u64(word(e->width, width), &n) || n >= 63)
+		*out = PCIE_STATUS_ONES;
+	else
+		*out = (gen == FT_NONE_U32 ? 0 : gen) | n << 4;
 	return 0;
 }
 
