@@ -35,12 +35,12 @@ fuzz-build: $(fuzz)
 
 # On each kernel: a test that boots it. A guest emulates its two CPUs: two at once are enough.
 KERNELS ?= 5.10 6.1 6.12 7
-vm := $(addprefix $(BUILD)/tests/vm/,lab links $(KERNELS))
+vm := $(addprefix $(BUILD)/tests/vm/,lab $(KERNELS))
 
 $(vm): tests/tests.mk
 	$(Q)mkdir -p $(@D)
-	$(Q)printf '#!/bin/sh\n# deadline: 1200\n# parallel\nexec %s\n' '$(strip $(if $(filter lab links,$(@F)), \
-		tests/vm/$(@F).sh $(lastword $(KERNELS)),tests/vm/kernel $(@F)))' >$@
+	$(Q)printf '#!/bin/sh\n# deadline: 1200\n# parallel\nexec %s\n' '$(strip $(if $(filter lab,$(@F)), \
+		tests/vm/lab.sh $(lastword $(KERNELS)),tests/vm/kernel $(@F)))' >$@
 	$(Q)chmod +x $@
 
 .PHONY: vm-fetch
