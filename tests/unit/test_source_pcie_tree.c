@@ -169,6 +169,9 @@ static void test_rows(void **state)
 static void test_no_links(void **state)
 {
 	(void)state;
+	/* as in a virtual machine */
+	put_pci(&(struct pci_spec){ "pci0000:00/0000:00:03.0", 0x020000, 0x1af4, 0x1000, -1,
+				    .speed = NULL });
 	rows_start();
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(rows[i].state, FT_PROBE_UNNEEDED);

@@ -179,7 +179,15 @@ static const struct pcie_aer *aer_find(const struct ft_pcie_src *s, const struct
 	return NULL;
 }
 
-/* Both ends of each link are on the way. */
+/* Of a link that is watched: a NIC on a root bus has none. */
+static bool is_end(const struct ft_pcie_src *s, const struct ft_pci *p, const struct ft_pci_dev *d)
+{
+	struct pcie_link l;
+
+	return d->on_path && d->physfn < 0 &&
+	       (pcie_link_of(p, d, &l) || pcie_link_find(s->links, s->nlinks, d->bdf));
+}
+
 static int aers_make(struct ft_pcie_src *s, const struct ft_pci *p)
 {
 	struct pcie_aer *v = calloc(PCIE_AER_CLASSES * p->n + 1, sizeof(*v));
@@ -192,7 +200,7 @@ static int aers_make(struct ft_pcie_src *s, const struct ft_pci *p)
 		struct pcie_aer a = { .aer_class = i % PCIE_AER_CLASSES, .before = !s->attached };
 		const struct pcie_aer *old;
 
-		if (!d->on_path || d->physfn >= 0)
+		if (!is_end(s, p, d))
 			continue;
 		ft_strcpy(a.device, d->bdf, sizeof(a.device));
 		old = aer_find(s, &a);
