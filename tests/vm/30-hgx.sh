@@ -363,6 +363,41 @@ check_bandwidth()
 	is "$(speed 0001:8b:00.0)" "8.0 GT/s PCIe x16" "at both ends"
 }
 
+# pci_events NAME TEXT: how many of a trace event have TEXT.
+pci_events()
+{
+	grep -F "$1: 0001:88:02.0 " $TRACE/trace | grep -cF "$2" || :
+}
+
+pci_events_are()
+{
+	[[ $(pci_events "$1" "$2") -eq $3 ]]
+}
+
+# 7.0+ has trace events for links and slots: one for each change that hardware tells of.
+check_link_events()
+{
+	local what
+
+	[[ -e $TRACE/events/pci/pcie_link_event ]] || return 0
+	echo >$TRACE/trace
+	echo 1 >$TRACE/events/pci/enable
+	hgx_toggle 8b:00.0 200 5000 3 16 5 16 0x4000
+	hgx_toggled >/dev/null
+	ok "200 changes with LBMS are 200 trace events" \
+		wait_until 10 pci_events_are pcie_link_event reason:3 200
+	hgx_plug 8b:00.0 0
+	ok "a card that is taken out: two events" wait_until 10 \
+		pci_events_are pci_hp_event event:CARD_NOT_PRESENT 1
+	hgx_plug 8b:00.0 1
+	ok "and one for the link of the next" wait_until 10 \
+		pci_events_are pcie_link_event reason:4 1
+	for what in LINK_DOWN CARD_NOT_PRESENT CARD_PRESENT LINK_UP; do
+		is "$(pci_events pci_hp_event "slot:15, event:$what")" 1 "$what once"
+	done
+	echo 0 >$TRACE/events/pci/enable
+}
+
 check_unload()
 {
 	local i
@@ -396,6 +431,7 @@ check_toggle
 check_reads
 check_sleep
 check_bandwidth
+check_link_events
 check_unload
 is "$(complaints)" "" "the kernel log has no complaint"
 
