@@ -33,14 +33,20 @@ tests-build: all workload $(unit) $(helpers) $(replay)
 
 fuzz-build: $(fuzz)
 
-# On each kernel: a test that boots it. A guest emulates its two CPUs: two at once are enough.
+# On each kernel: a test that boots it and runs all others in it. A guest emulates its two CPUs: two
+# at once are enough.
 KERNELS ?= 5.10 6.1 6.12 7
-vm := $(addprefix $(BUILD)/tests/vm/,lab $(KERNELS))
+vm_inside := $(KERNELS:%=$(BUILD)/tests/vm/%)
+vm_lab := $(BUILD)/tests/vm/lab-$(lastword $(KERNELS))
+vm := $(vm_inside) $(vm_lab)
+$(vm_inside): vm_test := tests/vm/kernel
+$(vm_lab): vm_test := tests/vm/lab.sh
+$(vm): vm_kernel = $(lastword $(subst -, ,$(@F)))
 
 $(vm): tests/tests.mk
 	$(Q)mkdir -p $(@D)
-	$(Q)printf '#!/bin/sh\n# deadline: 1200\n# parallel\nexec %s\n' '$(strip $(if $(filter lab,$(@F)), \
-		tests/vm/lab.sh $(lastword $(KERNELS)),tests/vm/kernel $(@F)))' >$@
+	$(Q)printf '#!/bin/sh\n# deadline: 1200\n# parallel\nexec tests/vm/having %s %s %s\n' \
+		$(vm_kernel) $(vm_test) $(vm_kernel) >$@
 	$(Q)chmod +x $@
 
 .PHONY: vm-fetch

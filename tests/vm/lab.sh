@@ -11,9 +11,6 @@ KERNEL=${1:-7}
 VM=$FT_ROOT/scripts/vm
 
 need qemu-system-x86_64 busybox cpio python3
-status=0
-"$VM" fetch "$KERNEL" 2>"$FT_TMP/fetch" || status=$?
-[[ $status -ne 69 ]] || skip_all "$KERNEL cannot be had: $(grep '^vm:' "$FT_TMP/fetch" | tail -n 1)"
 
 # guest STATUS WHAT ARGS..: runs one; what it says is in $FT_TMP/vm.out and vm.err.
 guest()
