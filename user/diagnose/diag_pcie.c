@@ -382,19 +382,35 @@ static void pending_add(const struct ft_diag *d, struct plink *pl, uint64_t ns, 
 	pl->pending[i].last_ns = ns;
 }
 
+/*
+ * Changes that are new: the kernel's events and our own looks tell of the same ones, and the one that
+ * has more saw what the other missed.
+ */
+static uint64_t transitions_new(struct plink *pl, const struct ft_ev_pcie_link *e)
+{
+	bool known = e->transitions != FT_NONE_U64;
+	bool differs = e->from__gen != e->to__gen || e->from__width != e->to__width;
+	uint64_t before = pl->transitions;
+
+	if (e->exact == 1)
+		pl->told += known ? e->transitions : differs;
+	else
+		pl->looked += known ? e->transitions : differs;
+	pl->transitions = MAX(pl->told, pl->looked);
+	pl->inexact = pl->looked > pl->told;
+	return pl->transitions - before;
+}
+
 /* An idle GPU lowers its speed and comes back: counted, no fault. Lanes are never saved so. */
 static void transitions_add(struct ft_diag *d, struct plink *pl, const struct ft_ev_pcie_link *e)
 {
-	bool known = e->transitions != FT_NONE_U64, same_width = e->from__width == e->to__width;
-	bool differs = e->from__width != FT_NONE_U32 && e->to__width != FT_NONE_U32 &&
-		       (e->from__gen != e->to__gen || !same_width);
-	uint64_t n = known ? e->transitions : differs;
+	/* The kernel's events do not say what was before. */
+	uint32_t from = e->from__width == FT_NONE_U32 ? pl->now.width : e->from__width;
+	uint64_t n = transitions_new(pl, e);
 
-	pl->transitions += n;
-	pl->inexact |= n && e->exact != 1;
 	if (!n || settles(pl, e->h.ts_ns))
 		return;
-	if (same_width)
+	if (from == e->to__width || e->to__width == FT_NONE_U32)
 		pending_add(d, pl, e->h.ts_ns, n);
 	else
 		burst_add(&pl->flaps, e->h.ts_ns, e->h.ts_ns, n);

@@ -218,9 +218,10 @@ struct plink {
 	struct {
 		struct ft_pci_link l;
 		uint64_t ns;
-	} states[8]; /* time in each that it left, the last one: in all others */
-	uint64_t transitions, idle_transitions;
-	bool inexact; /* some were counted by looks */
+	} states[8];	       /* time in each that it left, the last one: in all others */
+	uint64_t told, looked; /* changes by the kernel's events, by our looks */
+	uint64_t transitions, idle_transitions; /* the larger of these; of them, of an idle GPU */
+	bool inexact;				/* looks saw more than events */
 	/* Changes of speed only, by the second: what NVML says of that time comes after them. */
 	struct {
 		uint64_t ns, last_ns, n;
