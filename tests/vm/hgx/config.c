@@ -5,6 +5,7 @@
 
 #include "hgx.h"
 
+#define FIRST_SLOT  11		  /* those before are QEMU's */
 #define LINK_SPEEDS GENMASK(5, 1) /* Gen1 to Gen5, in Link Capabilities 2 */
 
 struct hgx_fn *hgx_fns;
@@ -199,7 +200,7 @@ static struct hgx_fn *add(enum hgx_kind kind, struct hgx_fn *up, u8 bus, u8 dev)
 	f->dev = dev;
 	f->index = counts[kind]++;
 	/* Slots are what the endpoints sit in; the switches are soldered. */
-	f->slot = kind == HGX_DOWN ? f->index + 1 : 0;
+	f->slot = kind == HGX_DOWN ? f->index + FIRST_SLOT : 0;
 	init_irq_work(&f->raise, raise);
 	hgx_fn_reset(f);
 	if (up && hgx_has_link_below(up))

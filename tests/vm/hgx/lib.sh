@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 # The simulated GPU node, for tests of tests/vm after tests/e2e/lib.sh. In domain 0001: per NUMA node
-# two switches, below each 2 GPUs and 2 NICs, all links Gen5 x16, slots 1 to 16 at the lower ports:
+# two switches, below each 2 GPUs and 2 NICs, all links Gen5 x16, slots 11 to 26 at the lower ports:
 #
 #   root port 10:00.0  switch 11:00.0  ports 12:00.0-03.0  GPU 0 13:00.0  GPU 1 14:00.0  NICs 15, 16
 #   root port 10:01.0  switch 17:00.0  ports 18:00.0-03.0  GPU 2 19:00.0  GPU 3 1a:00.0  NICs 1b, 1c
