@@ -74,12 +74,12 @@ check_degraded()
 		.data.to.width, .data.to.gbps, .data.slot, .ranks[0].global_rank, .gpus[0].index] |
 		@tsv")
 	read -r ts link <<<"$link"
-	is "$(xargs <<<"$link")" "5 16 504 3 8 63 6 11 3" \
+	is "$(xargs <<<"$link")" "5 16 504 3 8 63 16 11 3" \
 		"from and to, Gbit/s after line coding, slot, rank and GPU"
 	ok "within two looks: $(((ts - after) / 1000000)) ms" \
 		test "$ts" -ge "$before" -a "$ts" -le $((after + 2 * INTERVAL_MS * 1000000))
 	is "$(cause narrow)" \
-		"pcie-link-degraded PCIe link of GPU 3 = rank 11, slot 6 ($port -> 1a:00.0)" \
+		"pcie-link-degraded PCIe link of GPU 3 = rank 11, slot 16 ($port -> 1a:00.0)" \
 		"the verdict names the link, its slot, the GPU and the rank"
 	is "$(trace_jq narrow '.[-1].data.confidence')" high "for certain"
 	is "$(hit_ranks narrow)" 11 "and who is hit directly"
