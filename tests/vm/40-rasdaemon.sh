@@ -25,8 +25,18 @@ readonly HEADER='0x60000060 0x01000001 0x38000038 0xabcdcdab'
 # A line of it, not of before it was there.
 readonly OURS='"kind":"pcie.aer".*"before":false'
 
-NIC=$(bdf_below "$(bdf_of_port 1)")
+PORT=$(bdf_of_port 1)
+NIC=$(bdf_below "$PORT")
 ERRORS=()
+
+# Tests before this one have had fatal errors of both: the kernel hears nothing of them any more,
+# until it finds them anew.
+find_anew()
+{
+	echo 1 >"/sys/bus/pci/devices/$PORT/remove"
+	echo 1 >/sys/bus/pci/rescan
+	wait_until 10 test -e "/sys/bus/pci/devices/$NIC"
+}
 
 # lines_of FILE WORDS: of stamp's, with both.
 lines_of()
@@ -210,6 +220,7 @@ check_kept()
 }
 
 ok "the NIC is there: $NIC" test -n "$NIC"
+ok "and found anew" find_anew
 setpci -s "$NIC" CAP_EXP+8.w=f:f # before 6.1 the kernel leaves that to the driver
 dmesg -n 1
 start_reference
