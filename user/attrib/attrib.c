@@ -93,10 +93,10 @@ static enum ft_severity link_severity(const struct ft_hdr *ev, const struct ft_a
 
 static enum ft_severity aer_severity(const struct ft_hdr *ev, const struct ft_attr *out)
 {
-	uint8_t class = ((const struct ft_ev_pcie_aer *)ev)->aer_class;
+	uint8_t cls = ((const struct ft_ev_pcie_aer *)ev)->aer_class;
 
 	(void)out;
-	return class == 0 ? FT_ERROR : class == 1 ? FT_FATAL : FT_WARNING;
+	return cls == 0 ? FT_ERROR : cls == 1 ? FT_FATAL : FT_WARNING;
 }
 
 /* A link that lost lanes is a fault; a lower speed alone may be an idle GPU. */

@@ -210,28 +210,28 @@ void pcie_aer(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *
 {
 	const struct ft_ev_pcie_aer *e = (const void *)ev;
 	struct plink *pl = plink_of(d, attr, e->device);
-	unsigned int class = e->aer_class;
+	unsigned int cls = e->aer_class;
 	bool before = e->before == 1;
 	size_t len;
 	const char *s = ft_str_get(ev, e->errors, &len);
 
-	if (!pl || class > 2)
+	if (!pl || cls > 2)
 		return;
 	if (before) {
-		pl->log_before[class] += ev->count;
+		pl->log_before[cls] += ev->count;
 		plink_before_note(pl, ev->ts_ns);
 	} else {
-		pl->events[strncmp(pl->key, e->device, 16) != 0][class] += ev->count;
+		pl->events[strncmp(pl->key, e->device, 16) != 0][cls] += ev->count;
 	}
-	if (class == 2 && !before && !settles(pl, ev->ts_ns))
+	if (cls == 2 && !before && !settles(pl, ev->ts_ns))
 		burst_add(&pl->correctable, first_of(ev), ev->ts_ns, ev->count);
-	if (class != 2 && !len)
+	if (cls != 2 && !len)
 		hard_note(d, pl, ev->ts_ns, before, NULL, 0);
 	for (size_t i = 0, n; i < len; i += n + 1) {
 		n = strnlen(s + i, len - i);
 		if (!before)
 			error_count(pl, s + i, n, ev->count);
-		if (class != 2)
+		if (cls != 2)
 			hard_note(d, pl, ev->ts_ns, before, s + i, n);
 	}
 }
@@ -241,31 +241,31 @@ void pcie_counter(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_at
 {
 	const struct ft_ev_pcie_counter *e = (const void *)ev;
 	struct plink *pl = plink_of(d, attr, e->device);
-	unsigned int class = e->aer_class;
+	unsigned int cls = e->aer_class;
 	size_t len = strnlen(e->error, sizeof(e->error));
 	int end;
 
 	/* The file's last line adds the others up. */
-	if (!pl || class > 2 || e->delta == FT_NONE_U64 || !strncmp(e->error, "TOTAL", 5))
+	if (!pl || cls > 2 || e->delta == FT_NONE_U64 || !strncmp(e->error, "TOTAL", 5))
 		return;
 	end = strncmp(pl->key, e->device, 16) != 0;
 	if (e->before == 1) {
-		pl->counted_before[end][class] += e->delta;
+		pl->counted_before[end][cls] += e->delta;
 		return;
 	}
-	pl->counted[end][class] += e->delta;
+	pl->counted[end][cls] += e->delta;
 	if (d->watch[FT_KIND_pcie_aer] == WATCH_ON)
 		return;
 	error_count(pl, e->error, len, e->delta);
-	if (class == 2 && !settles(pl, ev->ts_ns))
+	if (cls == 2 && !settles(pl, ev->ts_ns))
 		burst_add(&pl->correctable, first_of(ev), ev->ts_ns, e->delta);
-	else if (class != 2)
+	else if (cls != 2)
 		hard_note(d, pl, ev->ts_ns, false, e->error, len);
 }
 
-uint64_t plink_errors(const struct plink *pl, int end, int class)
+uint64_t plink_errors(const struct plink *pl, int end, int cls)
 {
-	return MAX(pl->events[end][class], pl->counted[end][class]);
+	return MAX(pl->events[end][cls], pl->counted[end][cls]);
 }
 
 void pcie_recovery(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)

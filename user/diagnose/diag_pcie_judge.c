@@ -256,8 +256,8 @@ static void judge_errors(struct ft_diag *d, struct plink *pl)
 
 	if (!hard && c->peak < BURST_MIN)
 		return;
-	for (int class = 0; class < 3; class ++)
-		n[class] = plink_errors(pl, 0, class) + plink_errors(pl, 1, class);
+	for (int cls = 0; cls < 3; cls++)
+		n[cls] = plink_errors(pl, 0, cls) + plink_errors(pl, 1, cls);
 	a->first_ns = !hard		     ? c->first_ns
 		      : c->peak >= BURST_MIN ? MIN(pl->hard_ns, c->first_ns)
 					     : pl->hard_ns;

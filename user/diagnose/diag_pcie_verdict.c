@@ -36,8 +36,8 @@ static void errors_words(const struct ft_diag *d, char *out, size_t size)
 	uint64_t n = 0;
 
 	for (const struct plink *pl = d->plinks; pl; pl = pl->hh.next)
-		for (int class = 0; class < 3; class ++)
-			n += plink_errors(pl, 0, class) + plink_errors(pl, 1, class);
+		for (int cls = 0; cls < 3; cls++)
+			n += plink_errors(pl, 0, cls) + plink_errors(pl, 1, cls);
 	if (n)
 		snprintf(out, size, "%llu AER error%s (few, or while a link trained)",
 			 (unsigned long long)n, ft_plural(n, "s"));

@@ -225,19 +225,20 @@ static void error_names(const struct plink *pl, struct ft_buf *b)
 
 static void both_ends(const struct plink *pl, struct lines *l)
 {
-	uint64_t n[2] = {};
+	uint64_t n[2] = {}, all;
 
 	for (int end = 0; end < 2; end++)
-		for (int class = 0; class < 3; class ++)
-			n[end] += plink_errors(pl, end, class);
+		for (int cls = 0; cls < 3; cls++)
+			n[end] += plink_errors(pl, end, cls);
 	if (!pl->info || !pl->info->port[0] || (!n[0] && !n[1]))
 		return;
+	all = n[0] + n[1];
 	if (!n[0] || !n[1])
 		lines_add(
 			l,
 			"all reported by the %s %s (%llu), none by the %s: the link is common to both",
 			n[0] ? "port" : "device", n[0] ? pl->info->port : pl->info->device,
-			(unsigned long long)(n[0] + n[1]), n[0] ? "device" : "port");
+			(unsigned long long)all, n[0] ? "device" : "port");
 	else
 		lines_add(l, "%llu reported by the port %s, %llu by the device %s",
 			  (unsigned long long)n[0], pl->info->port, (unsigned long long)n[1],
@@ -249,10 +250,10 @@ static void cross_check(const struct plink *pl, struct lines *l)
 {
 	uint64_t events = 0, counted = 0;
 
-	for (int class = 0; class < 3; class ++) {
+	for (int cls = 0; cls < 3; cls++) {
 		for (int end = 0; end < 2; end++) {
-			events += pl->events[end][class];
-			counted += pl->counted[end][class];
+			events += pl->events[end][cls];
+			counted += pl->counted[end][cls];
 		}
 	}
 	if (events && counted > events)
@@ -266,9 +267,9 @@ void plink_before(const struct ft_diag *d, const struct plink *pl, struct lines 
 	uint64_t counted = 0, logged = 0, first = plink_before_ns(d, pl);
 	char at[16];
 
-	for (int class = 0; class < 3; class ++) {
-		counted += pl->counted_before[0][class] + pl->counted_before[1][class];
-		logged += pl->log_before[class];
+	for (int cls = 0; cls < 3; cls++) {
+		counted += pl->counted_before[0][cls] + pl->counted_before[1][cls];
+		logged += pl->log_before[cls];
 	}
 	if (counted)
 		lines_add(l, "%llu PCIe error%s before the attach by the kernel's counters",

@@ -526,7 +526,7 @@ struct plink *plink_by_bdf(const struct ft_diag *d, const char *bdf);
 int plink_busy(const struct ft_diag *d, const struct plink *pl, uint64_t *since_ns);
 /* What was idle's and what was not, of the changes that have waited for it. */
 void plink_settle(const struct ft_diag *d, struct plink *pl, bool final);
-uint64_t plink_errors(const struct plink *pl, int end, int class); /* by events or by counters */
+uint64_t plink_errors(const struct plink *pl, int end, int cls); /* by events or by counters */
 void pcie_judge(struct ft_diag *d, bool final);
 void pcie_judge_link(struct ft_diag *d, struct plink *pl, bool final);
 bool pcie_is_degraded(const struct plink *pl);
