@@ -11,7 +11,7 @@
 
 SLOT=5
 PORT=$(bdf_of_port $SLOT)
-NEW=$(bdf_below "$PORT" | head -n 1)
+NEW=$(bdf_below "$PORT" | sed -n 1p)
 OLD=${NEW%.0}.1
 NIC=virtio-net-pci,bus=link-port,aer=on,disable-legacy=on
 FAST=$([[ $FT_VM_SPEED == 32 ]] && echo 5 || echo 4)
