@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+# deadline: 90
 # PCIe errors made by QEMU: each is told once, by its name, of the right device, and the sum of what
 # is told is what the kernel's own counters say.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
