@@ -75,7 +75,7 @@ check_changes()
 	[[ $FT_VM_KERNEL != 7* ]] || pace=40000
 	trace_start many --pcie-interval 20
 	hgx_toggle 0001:1a:00.0 $CHANGES $pace 1 16 5 16 0x8000
-	is "$(hgx_toggled)" $CHANGES "the link changed $CHANGES times"
+	is "$(hgx_toggled 120)" $CHANGES "the link changed $CHANGES times"
 	is "$(<"/sys/bus/pci/devices/0001:1a:00.0/current_link_speed")" "32.0 GT/s PCIe" \
 		"and is as it was before"
 	sleep 1
