@@ -50,6 +50,22 @@ static void test_one_file(void **state)
 	assert_true(got.how & FT_HOW(dev_files));
 }
 
+/* The tree is read again while a GPU is taken out: its driver has let go of it already. */
+static void test_gpu_that_goes(void **state)
+{
+	struct ft_ev_inv_gpu *e;
+	struct ft_rec r;
+
+	(void)state;
+	feed_gpus(4);
+	feed_files(10, 2, 3, NULL);
+	e = ft_rec_new(&r, FT_KIND_inv_gpu, 2);
+	ft_rec_str(&r, &e->bdf, bdfs[2]);
+	feed(&r);
+	feed_retransmit(10, 0);
+	assert_one_gpu(2);
+}
+
 /* CUDA opens all it sees: several files mean one of them. */
 static void test_several_files(void **state)
 {
@@ -351,6 +367,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		T(test_one_file),
+		T(test_gpu_that_goes),
 		T(test_several_files),
 		T(test_device_number),
 		T(test_visible_devices),

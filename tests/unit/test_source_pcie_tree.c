@@ -144,13 +144,16 @@ static void test_counters(void **state)
 }
 
 /* --- what cannot be seen --- */
-static struct ft_probe rows[2];
+static struct ft_probe rows[3];
 
 static void rows_start(void)
 {
-	memset(rows, 0, sizeof(rows));
+	rows[0] = (struct ft_probe){ .object = "", .program = "pcie_poll" };
+	rows[1] = (struct ft_probe){ .object = "", .program = "pcie_counters" };
+	rows[2] = (struct ft_probe){ .object = "pcie", .program = "a", .error = -ENOENT };
 	src_start(FAST_MS);
-	pcie_rows(src, &rows[0], &rows[1]);
+	src->rows = rows;
+	src->nrows = 3;
 	pcie_rows_set(src);
 }
 
@@ -162,6 +165,7 @@ static void test_rows(void **state)
 		assert_int_equal(rows[i].state, FT_PROBE_ON);
 		assert_string_equal(rows[i].reason, "");
 	}
+	assert_int_equal(rows[2].state, FT_PROBE_OFF);
 	assert_null(nth(FT_KIND_inv_host, 0));
 	src_end();
 }
@@ -177,6 +181,7 @@ static void test_no_links(void **state)
 		assert_int_equal(rows[i].state, FT_PROBE_UNNEEDED);
 		assert_non_null(strstr(rows[i].reason, "no PCIe link"));
 	}
+	assert_int_equal(rows[2].state, FT_PROBE_UNNEEDED);
 	src_end();
 }
 

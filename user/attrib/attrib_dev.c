@@ -169,6 +169,11 @@ void gpu_inventory(struct ft_attrib *a, const struct ft_hdr *ev)
 	for (int i = 0; i < a->ngpus; i++) {
 		if (strcmp(a->gpus[i].bdf, g.bdf) != 0)
 			continue;
+		/* While it goes the driver does not know it any more: it is the same one. */
+		if (g.index < 0)
+			g.index = a->gpus[i].index;
+		if (!g.uuid[0])
+			ft_strcpy(g.uuid, a->gpus[i].uuid, sizeof(g.uuid));
 		a->gpus[i] = g;
 		return;
 	}

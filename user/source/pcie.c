@@ -267,8 +267,7 @@ int ft_pcie_src_new(struct ft_pcie_src **out, struct ft_bpf *bpf, struct ft_loop
 	}
 	s->attached = true;
 	s->bus_hash = pcie_bus_hash(s->root);
-	pcie_rows(s, bpf ? ft_bpf_probe(bpf, "", "pcie_poll") : NULL,
-		  bpf ? ft_bpf_probe(bpf, "", "pcie_counters") : NULL);
+	s->rows = bpf ? ft_bpf_probes(bpf, &s->nrows) : NULL;
 	pcie_blind_emit(s);
 	start_poll(s);
 	*out = s;

@@ -16,7 +16,8 @@
 struct ft_pcie_src {
 	struct ft_loop *loop;
 	struct ft_emit emit;
-	struct ft_probe *poll_row, *counter_row; /* may be NULL */
+	struct ft_probe *rows; /* the probe table, may be NULL */
+	size_t nrows;
 	char *root;
 	unsigned int interval_ms;
 	int pipe[2];
@@ -52,8 +53,6 @@ void pcie_scan_due(struct ft_pcie_src *s, uint64_t now);
 int pcie_tree_scanned(struct ft_pcie_src *s);
 
 /* --- pcie_rows.c: what cannot be seen --- */
-/* The rows of the probe table, NULL or alive as long as the source. */
-void pcie_rows(struct ft_pcie_src *s, struct ft_probe *poll, struct ft_probe *counters);
 /* After each change of what is looked at. */
 void pcie_rows_set(struct ft_pcie_src *s);
 /* At the attach: inv.host of what the machine does not let us see. */

@@ -4,12 +4,6 @@
 
 #define NAMED_MAX 3
 
-void pcie_rows(struct ft_pcie_src *s, struct ft_probe *poll, struct ft_probe *counters)
-{
-	s->poll_row = poll;
-	s->counter_row = counters;
-}
-
 static size_t by_sysfs(const struct ft_pcie_src *s)
 {
 	size_t n = 0;
@@ -90,12 +84,25 @@ static void counter_row_set(struct ft_pcie_src *s, struct ft_probe *row)
 		row->error = -ENOENT;
 }
 
+/* Without a link to a GPU or NIC nothing is missed; a card may come later. */
+static void kernel_row_set(struct ft_pcie_src *s, struct ft_probe *row)
+{
+	if (row->error)
+		row->state = s->nlinks ? FT_PROBE_OFF : FT_PROBE_UNNEEDED;
+}
+
 void pcie_rows_set(struct ft_pcie_src *s)
 {
-	if (s->poll_row)
-		poll_row_set(s, s->poll_row);
-	if (s->counter_row)
-		counter_row_set(s, s->counter_row);
+	for (size_t i = 0; i < s->nrows; i++) {
+		struct ft_probe *row = &s->rows[i];
+
+		if (!strcmp(row->object, "pcie"))
+			kernel_row_set(s, row);
+		else if (!strcmp(row->program, "pcie_poll"))
+			poll_row_set(s, row);
+		else if (!strcmp(row->program, "pcie_counters"))
+			counter_row_set(s, row);
+	}
 }
 
 static const struct ft_pci_dev *top_of(const struct ft_pci *p, const char *port)
