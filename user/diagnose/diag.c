@@ -352,8 +352,10 @@ static void on_probe(struct ft_diag *d, const struct ft_hdr *ev, const struct ft
 	k = ft_kind_by_name(ft_str_copy(ev, e->gives, gives, sizeof(gives)));
 	if (k && e->state == 1)
 		d->watch[k->kind] = WATCH_ON;
-	else if (k && e->state == 0 && d->watch[k->kind] == WATCH_UNKNOWN)
+	else if (k && e->state == 0 && d->watch[k->kind] != WATCH_ON)
 		d->watch[k->kind] = WATCH_OFF;
+	else if (k && e->state == 2 && d->watch[k->kind] == WATCH_UNKNOWN)
+		d->watch[k->kind] = WATCH_UNNEEDED;
 	if (e->state != 0 || !e->hides.len)
 		return;
 	ft_str_copy(ev, e->hides, hides, sizeof(hides));

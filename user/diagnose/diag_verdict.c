@@ -243,7 +243,9 @@ static const char *nothing_there(const struct ft_diag *d, enum rule_id rule)
 	}
 }
 
-static const char *const unwatched[] = { "not known whether it was watched", "not watched" };
+static const char *const unwatched[] = { [WATCH_UNKNOWN] = "not known whether it was watched",
+					 [WATCH_OFF] = "not watched",
+					 [WATCH_UNNEEDED] = "not known whether it was watched" };
 
 /* Why the absence of this kind of records says nothing; NULL: it does say something. */
 static const char *unsure(const struct ft_diag *d, uint16_t kind, char *out, size_t size)
@@ -403,8 +405,10 @@ static void put_bounds(const struct ft_diag *d, struct list *l)
 static const char *why_blind(const struct ft_diag *d, enum rule_id rule, char *out, size_t size)
 {
 	const char *why = unsure_rule(d, rule, out, size);
+	const char *none = found_any(d, rule) ? NULL : nothing_there(d, rule);
 
-	return why || found_any(d, rule) ? why : nothing_there(d, rule);
+	/* Where nothing is there, nothing had to be attached. */
+	return none && (!why || d->watch[watch_kind(rule)] == WATCH_UNNEEDED) ? none : why;
 }
 
 static bool blind_alike(const struct ft_diag *d, enum rule_id rule, const char *why)

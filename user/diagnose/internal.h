@@ -382,7 +382,7 @@ struct reset {
 
 /* --- what was observed and what not --- */
 #define BLIND_MAX 64
-enum watch_state { WATCH_UNKNOWN, WATCH_OFF, WATCH_ON };
+enum watch_state { WATCH_UNKNOWN, WATCH_OFF, WATCH_UNNEEDED, WATCH_ON };
 
 struct ft_diag {
 	struct ft_diag_opts opts;
