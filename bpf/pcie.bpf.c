@@ -20,7 +20,9 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define SPEED_2_5GT	  0x14	 /* enum pci_bus_speed: one number per generation from here on */
 #define SPEED_LAST	  0x1c
 #define ADVISORY_NONFATAL 0x2000 /* correctable error status */
-#define ERS_RECOVERED	  5	 /* enum pci_ers_result */
+/* From one event to the other: lines of the log, on a slow console. */
+#define ADVISORY_NS   100000000ull
+#define ERS_RECOVERED 5 /* enum pci_ers_result */
 
 /* States of pciehp's slots. */
 enum { SLOT_OFF, SLOT_BLINKINGON, SLOT_BLINKINGOFF, SLOT_POWERON, SLOT_POWEROFF, SLOT_ON };
@@ -62,12 +64,12 @@ struct device_name {
 	char s[16];
 };
 
-/* Devices whose last event was an advisory one; the value means nothing. */
+/* When a device had its last advisory event. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
 	__type(key, struct device_name);
-	__type(value, __u32);
+	__type(value, __u64);
 } advisory SEC(".maps");
 
 /*
@@ -77,16 +79,19 @@ struct {
 static __always_inline bool is_told_again(const struct ft_ev_pcie_aer *e)
 {
 	struct device_name device;
-	__u32 one = 1;
+	__u64 now = e->h.ts_ns, *last;
 
 	if (!compat_aer_tells_advisory())
 		return false;
 	__builtin_memcpy(device.s, e->device, sizeof(device.s));
 	if (e->aer_class == CLASS_CORRECTABLE && e->status & ADVISORY_NONFATAL) {
-		bpf_map_update_elem(&advisory, &device, &one, BPF_ANY);
+		bpf_map_update_elem(&advisory, &device, &now, BPF_ANY);
 		return false;
 	}
-	return !bpf_map_delete_elem(&advisory, &device) && e->aer_class == CLASS_NONFATAL;
+	last = bpf_map_lookup_elem(&advisory, &device);
+	now -= last ? *last : 0;
+	return !bpf_map_delete_elem(&advisory, &device) && now < ADVISORY_NS &&
+	       e->aer_class == CLASS_NONFATAL;
 }
 
 SEC("tp_btf/aer_event")
@@ -267,6 +272,11 @@ int BPF_PROG(link_event, struct pci_bus *bus, u32 reason, u32 width, u32 status)
 		.status = status,
 	};
 
+	/* Read while the port was gone. */
+	if (status == LNKSTA_GONE) {
+		l.gen = l.width = ~0u;
+		l.status = -1;
+	}
 	link_submit(&l);
 	return 0;
 }

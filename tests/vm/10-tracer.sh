@@ -202,5 +202,6 @@ else
 	check_blind
 	check_nccl 2
 fi
+is "$(dmesg | grep 'WARNING: .*kernel/bpf/' || :)" "" "the kernel warned of no program or map"
 
 done_testing

@@ -47,6 +47,7 @@ struct ft_bpf {
 	uint64_t *misses;	 /* by row */
 	int *handlers;		 /* by row, of libbpf; 0: none */
 	char core_path[32];	 /* what the objects are relocated against */
+	bool maps_allocate;	 /* hash maps may take elements as they need them: 6.1+ */
 	int core_fd;
 	pthread_mutex_t lock; /* of shared: objects are loaded side by side */
 	sem_t shared_made;
@@ -153,6 +154,19 @@ static int shared_fd(struct ft_bpf *b, const char *name)
 	return -ENOENT;
 }
 
+/*
+ * Before 6.1 hash maps took elements from the general allocator, which programs of probes should not:
+ * the kernel warned in its log, with a trace of the stack.
+ */
+static void maps_preallocate(struct bpf_object *obj)
+{
+	struct bpf_map *map;
+
+	bpf_object__for_each_map(map, obj)
+		if (bpf_map__type(map) == BPF_MAP_TYPE_HASH)
+			bpf_map__set_map_flags(map, bpf_map__map_flags(map) & ~BPF_F_NO_PREALLOC);
+}
+
 static int object_prepare(struct ft_bpf *b, struct object *o)
 {
 	DECLARE_LIBBPF_OPTS(bpf_object_open_opts, opts,
@@ -167,6 +181,8 @@ static int object_prepare(struct ft_bpf *b, struct object *o)
 	err = map ? bpf_map__set_initial_value(map, &b->cfg, sizeof(b->cfg)) : -EBADMSG;
 	if (err)
 		return err;
+	if (!b->maps_allocate)
+		maps_preallocate(o->obj);
 	map = bpf_object__find_map_by_name(o->obj, "ft_ring");
 	if (map && b->opts.ring_bytes)
 		bpf_map__set_max_entries(map, b->opts.ring_bytes);
@@ -415,6 +431,8 @@ static int kernel_read(struct ft_bpf *b)
 	err = ft_kernel_new(&b->kernel, btf);
 	if (!err) {
 		ft_features(btf, &b->cfg);
+		b->maps_allocate = btf__find_by_name_kind(btf, "bpf_mem_alloc", BTF_KIND_STRUCT) >
+				   0;
 		b->cfg.all_procs = b->opts.all_procs;
 		b->cfg.follow = !b->opts.no_follow;
 		b->cfg.collectives = b->opts.collectives;
