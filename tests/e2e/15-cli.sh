@@ -64,7 +64,7 @@ test_usage()
 	exits 0 "" "--help" --help
 	like "$(cat "$FT_TMP/out")" '-p PID' "--help: shows the main use"
 	exits 0 "" "trace --help" trace --help
-	like "$(cat "$FT_TMP/out")" 'only this node.s network interfaces' \
+	like "$(cat "$FT_TMP/out")" "nothing: this node.s links, GPUs and kernel log" \
 		"trace --help: what is watched without a target"
 }
 
@@ -292,21 +292,25 @@ test_closed_pipe()
 
 test_commands()
 {
+	local hides
+
 	exits 0 "" "probes --json" probes --json
 	is "$(jq -s 'map(select(.kind == "probe")) | length > 5' "$FT_TMP/out")" true \
 		"probes: a row per program"
-	is "$(jq -s 'map(select(.kind == "probe" and .data.state == "not attached"
-		and (.data.reason == null or .data.hides == null))) | length' "$FT_TMP/out")" 0 \
-		"probes: what is not attached has a reason and what it hides"
+	is "$(jq -s 'map(.data | select(.state == "not attached" and .reason == null)) | length' \
+		"$FT_TMP/out")" 0 "probes: what is not attached has a reason"
+	is "$(jq -s 'map(.data) | [.[] | select(.hides != null).gives] as $told |
+		map(select(.state == "not attached" and (.gives | IN($told[]) | not))) | length' \
+		"$FT_TMP/out")" 0 "probes: and what it hides, or what stands in for it tells"
+	hides=$(jq -s 'map(select(.data.hides != null)) | length' "$FT_TMP/out")
 	exits 0 "" "probes" probes
 	is "$(sed -n '2,/^-/s/^\([^ -].*[^ ]\) *[a-z]*\.[a-z_]* .*/\1/p' "$FT_TMP/out" | sort | uniq -d)" "" \
 		"probes: no two rows look alike"
 	like "$(cat "$FT_TMP/out")" '- not in use: needs a job' "probes: what - means"
-	is "$(awk '/programs:/ { print $1 - $3 - $5 - $8 }' "$FT_TMP/out")" 0 \
+	is "$(awk '/programs:/ { print $1 - $3 - $5 - $9 }' "$FT_TMP/out")" 0 \
 		"probes: the numbers add up"
 	exits 0 "" "probes -v" probes -v
-	is "$(grep -c 'unseen' "$FT_TMP/out")" "$(awk '/programs:/ { print $1 }' "$FT_TMP/out")" \
-		"probes -v: what each one hides"
+	is "$(grep -c 'unseen' "$FT_TMP/out")" "$hides" "probes -v: what each one hides"
 	exits 0 "" "topo --json" topo --json
 	ok "topo: valid JSON" jq -e . "$FT_TMP/out"
 	exits 0 "" "topo" topo

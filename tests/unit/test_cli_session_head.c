@@ -152,7 +152,7 @@ static void test_target(void **state)
 	assert_target(s, &(struct ft_trace_opts){ .cmd = (char *[]){ (char *)"x", NULL } }, "-- x");
 	assert_target(s, &(struct ft_trace_opts){ .all = true }, "-a");
 	assert_target(s, &no_opts,
-		      "none: only this node's interfaces are watched; give -p, --cgroup or -a");
+		      "none: only this node's devices are watched; give -p, --cgroup or -a");
 	assert_target(s, &(struct ft_trace_opts){ .pids = (uint32_t[]){ 5, 17 }, .npids = 2 },
 		      "-p 5,17");
 	/* what does not fit is told to be missing */

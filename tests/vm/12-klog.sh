@@ -2,26 +2,16 @@
 # SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 # The kernel log, on this kernel's own lines: AER errors from before the attach become records with
 # the log's times, later ones are told once, whoever tells them, and nobody else's lines are believed.
-# shellcheck source-path=SCRIPTDIR source=../e2e/lib.sh
-. "$(dirname "$0")/../e2e/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
 
-[[ -n ${FT_VM_KERNEL-} ]] || skip_all "runs in a guest: tests/vm/kernel KERNEL"
 need jq python3
 need_built "$FABRICTRACE"
 
-# A NIC behind a port: what the devices of interest are.
+# A NIC of its own: a fatal error leaves it inaccessible.
 find_devices()
 {
-	local dir up
-
-	for dir in /sys/bus/pci/devices/*; do
-		up=$(basename "$(dirname "$(realpath "$dir")")")
-		if [[ $(<"$dir/class") == 0x02000* && -e /sys/bus/pci/devices/$up ]]; then
-			NIC=${dir##*/} PORT=$up
-			return 0
-		fi
-	done
-	return 1
+	PORT=$(bdf_of_port 7) && NIC=$(bdf_below "$PORT") && [[ -n $NIC ]]
 }
 
 # inject BDF UNCORRECTABLE CORRECTABLE: through the kernel's own AER service. Waits for its lines.

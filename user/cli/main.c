@@ -22,7 +22,7 @@ static int help(void)
 	       "  sudo fabrictrace -p PID          attach to a job (launcher, rank or shell)\n"
 	       "  sudo fabrictrace --cgroup ID     the job of a container, pod or Slurm job\n"
 	       "  sudo fabrictrace -- CMD ARG...   start a job and trace it\n"
-	       "  sudo fabrictrace                 no job: only this node's interfaces are watched\n\n"
+	       "  sudo fabrictrace                 no job: this node's links, GPUs and kernel log\n\n"
 	       "Commands:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		printf("  %-8s %s\n", commands[i].name, commands[i].doc);

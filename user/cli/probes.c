@@ -77,13 +77,14 @@ static const char *const states[] = {
 	[FT_PROBE_OFF] = "OFF", [FT_PROBE_ON] = "ok", [FT_PROBE_UNNEEDED] = "-"
 };
 
+#define ROW "%-8s %-45s %-14s %s\n"
+
 static void print_text(const struct ft_probe *p)
 {
 	char target[64];
 
 	target_name(p, target, sizeof(target));
-	printf("%-8s %-32s %-15s %s\n", p->object[0] ? p->object : "poller", target, p->what,
-	       states[p->state]);
+	printf(ROW, p->object[0] ? p->object : "poller", target, p->what, states[p->state]);
 	if (p->state == FT_PROBE_OFF)
 		printf("%9swhy:    %s\n", "", p->reason[0] ? p->reason : "not loaded");
 	if ((p->state == FT_PROBE_OFF || ft_verbose > 0) && p->hides[0])
@@ -134,7 +135,7 @@ static void print_all(struct ft_probe *p, size_t n, bool json)
 	size_t count[ARRAY_SIZE(states)] = {};
 
 	if (!json)
-		printf("%-8s %-32s %-15s %s\n", "SOURCE", "TARGET", "GIVES", "STATE");
+		printf(ROW, "SOURCE", "TARGET", "GIVES", "STATE");
 	for (size_t i = 0; i < n; i++) {
 		mark_unneeded(&p[i]);
 		count[p[i].state]++;

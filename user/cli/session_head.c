@@ -9,7 +9,7 @@
 
 static void target_none(const struct session *s, struct ft_buf *b)
 {
-	ft_buf_puts(b, "none: only this node's interfaces are watched; give -p, --cgroup or -a");
+	ft_buf_puts(b, "none: only this node's devices are watched; give -p, --cgroup or -a");
 	if (s->others[0])
 		ft_buf_printf(b, " (these have an NCCL library: pid %s)", s->others);
 }

@@ -15,8 +15,7 @@ enum {
 };
 
 static const struct argp_option options[] = {
-	{ NULL, 0, NULL, 0,
-	  "What to trace (nothing: only this node's network interfaces are watched):", 1 },
+	{ NULL, 0, NULL, 0, "What to trace (nothing: this node's links, GPUs and kernel log):", 1 },
 	{ "pid", 'p', "PID[,PID...]", 0, "these processes and their descendants, now and later",
 	  1 },
 	{ "no-children", OPT_NO_CHILDREN, NULL, 0, "with -p: without descendants", 1 },
