@@ -29,7 +29,7 @@ NIC=$(bdf_below "$PORT")
 # count_told BDF CLASS NAME: errors of that name in the events.
 count_told()
 {
-	count_of aer ".kind == \"pcie.aer\" and .data.device == \"$1\" and
+	count_of aer ".kind == \"pcie.aer\" and .data.before == false and .data.device == \"$1\" and
 		.data.aer_class == \"$2\" and (.data.errors | index(\"$3\"))"
 }
 
@@ -127,7 +127,7 @@ check_sums()
 
 	while read -r bdf class name count; do
 		TOLD[$bdf $class $name]=$count
-	done < <(trace_jq aer 'map(select(.kind == "pcie.aer") | . as $e | .data.errors[] |
+	done < <(trace_jq aer 'map(select(.kind == "pcie.aer" and .data.before == false) | . as $e | .data.errors[] |
 		{ key: "\($e.data.device) \($e.data.aer_class) \(.)", count: $e.count }) |
 		group_by(.key)[] | "\(.[0].key) \(map(.count) | add)"')
 	counters check_counter
@@ -138,7 +138,7 @@ check_names()
 {
 	local told
 
-	told=$(trace_jq aer "[.[] | select(.kind == \"pcie.aer\" and .data.device == \"$1\" and
+	told=$(trace_jq aer "[.[] | select(.kind == \"pcie.aer\" and .data.before == false and .data.device == \"$1\" and
 		.data.aer_class == \"$2\") | .data.errors[]] | unique | join(\" \")")
 	is "$told" "$(printf '%s\n' "${@:3}" | sort | paste -sd' ')" "$1 $2: no other names"
 }
@@ -156,12 +156,12 @@ check_header()
 {
 	local header
 
-	header=$(trace_jq aer "[.[] | select(.kind == \"pcie.aer\" and .data.device == \"$NIC\" and
+	header=$(trace_jq aer "[.[] | select(.kind == \"pcie.aer\" and .data.before == false and .data.device == \"$NIC\" and
 		.data.errors == [\"TLP\"])][0].data.tlp | [.type, .requester, .address, .dw0, .dw3] |
 		join(\" \")")
 	is "$header" "MWr 0000:01:00.0 0x38000038abcdcda8 0x60000060 0xabcdcdab" \
 		"the packet with the error is told"
-	is "$(trace_jq aer '[.[] | select(.kind == "pcie.aer" and .data.aer_class == "correctable" and
+	is "$(trace_jq aer '[.[] | select(.kind == "pcie.aer" and .data.before == false and .data.aer_class == "correctable" and
 		.data.tlp.dw0 != null)] | length')" 0 "and none where there is none"
 }
 
@@ -200,7 +200,7 @@ check_burst()
 	has_kind_correctable || return 0
 	told=$(count_told "$NIC" correctable BadDLLP)
 	ok "it was one: $told" test "$told" -gt $BURST
-	lines=$(trace_jq aer '[.[] | select(.kind == "pcie.aer" and
+	lines=$(trace_jq aer '[.[] | select(.kind == "pcie.aer" and .data.before == false and
 		.data.errors == ["BadDLLP"])] | length')
 	ok "told in fewer lines: $lines" test "$lines" -lt "$told"
 	diag "the kernel logged $(dmesg | grep -c 'BadDLLP') of them"
@@ -223,14 +223,14 @@ check_told()
 		mapfile -t names < <(odd "${CORRECTABLE[@]}")
 		check_names "$NIC" correctable "${names[@]}" NonFatalErr
 	fi
-	is "$(trace_jq aer '[.[] | select(.kind == "pcie.aer") | .data.advisory] | any')" "$ADVISORY" \
+	is "$(trace_jq aer '[.[] | select(.kind == "pcie.aer" and .data.before == false) | .data.advisory] | any')" "$ADVISORY" \
 		"an advisory error that is told again is marked"
-	is "$(trace_jq aer "[.[] | select(.kind == \"pcie.aer\" and .data.errors == [])] |
+	is "$(trace_jq aer "[.[] | select(.kind == \"pcie.aer\" and .data.before == false and .data.errors == [])] |
 		map([.data.device, .data.aer_class, .data.status] | join(\" \")) | join(\";\")")" \
 		"$NIC fatal 0x0" "a fatal error of an endpoint has no name"
 	is "$(trace_jq aer '[.[] | select(.kind == "pcie.gone") | .data.device] | join(" ")')" "$NIC" \
 		"which leaves it inaccessible"
-	is "$(trace_jq aer '[.[] | select(.kind == "pcie.aer") | .data.bus_type] | unique |
+	is "$(trace_jq aer '[.[] | select(.kind == "pcie.aer" and .data.before == false) | .data.bus_type] | unique |
 		tojson')" "$([[ $FT_VM_KERNEL == 7 ]] && echo '["PCIe"]' || echo '[null]')" \
 		"the bus is named where the kernel does"
 	is "$(trace_jq aer 'map(select(.pid != null and (.kind | startswith("pcie")))) | length')" 0 \
@@ -242,7 +242,7 @@ check_recovery()
 {
 	local n
 
-	n=$(count_of aer '.kind == "pcie.aer" and .data.aer_class != "correctable" and
+	n=$(count_of aer '.kind == "pcie.aer" and .data.before == false and .data.aer_class != "correctable" and
 		(.data.advisory | not)')
 	is "$(count_of aer '.kind == "pcie.recovery" and .data.result == "recovery begins"')" "$n" \
 		"$n recoveries begin"
