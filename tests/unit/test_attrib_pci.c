@@ -95,6 +95,18 @@ static void feed_aer(const char *device, int class)
 	feed(&r);
 }
 
+static void feed_advisory(const char *device)
+{
+	struct ft_rec r;
+	struct ft_ev_pcie_aer *e = ft_rec_new(&r, FT_KIND_pcie_aer, 9);
+
+	e->aer_class = 0;
+	e->before = 0;
+	e->advisory = 1;
+	ft_strcpy(e->device, device, sizeof(e->device));
+	feed(&r);
+}
+
 static void feed_xid(const char *bdf, uint32_t xid, uint32_t pid, int before, uint64_t ts)
 {
 	struct ft_rec r;
@@ -256,6 +268,8 @@ static void test_severity(void **state)
 	assert_int_equal(got.severity, FT_ERROR);
 	feed_aer(GPU0, 1);
 	assert_int_equal(got.severity, FT_FATAL);
+	feed_advisory(GPU0);
+	assert_int_equal(got.severity, FT_WARNING);
 	feed_xid(GPU0, 79, FT_NONE_U32, 0, 9);
 	assert_int_equal(got.severity, FT_ERROR);
 	feed_xid(GPU0, 31, FT_NONE_U32, 0, 9);
@@ -263,6 +277,9 @@ static void test_severity(void **state)
 	assert_true(ft_xid_is_application(13) && ft_xid_is_application(43) &&
 		    ft_xid_is_application(45));
 	assert_false(ft_xid_is_application(48) || ft_xid_is_application(12345));
+	assert_true(ft_xid_is_application(69) && ft_xid_is_application(109));
+	assert_true(ft_xid_is_record(63) && ft_xid_is_record(154));
+	assert_false(ft_xid_is_record(48) || ft_xid_is_record(12345));
 	assert_null(ft_xid_text(12345));
 }
 

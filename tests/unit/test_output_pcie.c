@@ -55,6 +55,9 @@ static void test_aer(void **state)
 	ft_rec_str(&r, &e->tlp__type, "MRd");
 	ft_rec_str(&r, &e->tlp__requester, "0000:41:00.0");
 	assert_line(&r, &none, "PCIe  0000:40:01.0  NOT CORRECTED  TLP  MRd of 0000:41:00.0");
+	e->advisory = 1;
+	assert_line(&r, &none, "PCIe  0000:40:01.0  advisory  TLP  MRd of 0000:41:00.0");
+	e->advisory = 0;
 	e->aer_class = 1;
 	a.ngpus = 0;
 	a.nnics = 1;

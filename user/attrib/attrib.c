@@ -93,7 +93,8 @@ static enum ft_severity link_severity(const struct ft_hdr *ev, const struct ft_a
 
 static enum ft_severity aer_severity(const struct ft_hdr *ev, const struct ft_attr *out)
 {
-	uint8_t cls = ((const struct ft_ev_pcie_aer *)ev)->aer_class;
+	const struct ft_ev_pcie_aer *e = (const void *)ev;
+	uint8_t cls = e->advisory == 1 ? 2 : e->aer_class;
 
 	(void)out;
 	return cls == 0 ? FT_ERROR : cls == 1 ? FT_FATAL : FT_WARNING;
@@ -133,9 +134,10 @@ static enum ft_severity gone_severity(const struct ft_hdr *ev, const struct ft_a
 
 static enum ft_severity xid_severity(const struct ft_hdr *ev, const struct ft_attr *out)
 {
+	uint32_t xid = ((const struct ft_ev_gpu_xid *)ev)->xid;
+
 	(void)out;
-	return ft_xid_is_application(((const struct ft_ev_gpu_xid *)ev)->xid) ? FT_WARNING
-									      : FT_ERROR;
+	return ft_xid_is_application(xid) || ft_xid_is_record(xid) ? FT_WARNING : FT_ERROR;
 }
 
 static enum ft_severity clocks_severity(const struct ft_hdr *ev, const struct ft_attr *out)

@@ -82,5 +82,7 @@ bool ft_attrib_is_port(const struct ft_attrib *a, const char *bdf);
 const char *ft_xid_text(uint32_t xid);
 /* It comes from what the application does, not from the GPU. */
 bool ft_xid_is_application(uint32_t xid);
+/* It records what was done or what to do: the error itself has another number. */
+bool ft_xid_is_record(uint32_t xid);
 
 #endif

@@ -414,28 +414,31 @@ bool pci_fill(struct ft_attrib *a, const struct ft_hdr *ev, struct ft_attr *out)
 /* https://docs.nvidia.com/deploy/xid-errors: those that training nodes see. */
 static const struct {
 	uint32_t xid;
-	bool application;
+	enum { HARDWARE, APPLICATION, RECORD } of;
 	const char *text;
 } xids[] = {
-	{ 13, true, "graphics engine exception" },
-	{ 31, true, "GPU memory page fault" },
-	{ 32, false, "invalid or corrupted push buffer: PCIe or driver" },
-	{ 43, true, "GPU stopped processing" },
-	{ 45, true, "preemptive cleanup after another error" },
-	{ 48, false, "double bit ECC error" },
-	{ 61, false, "internal micro-controller breakpoint" },
-	{ 62, false, "internal micro-controller halt" },
-	{ 63, false, "ECC page retirement or row remapping recorded" },
-	{ 64, false, "ECC page retirement or row remapping failed" },
-	{ 74, false, "NVLink error" },
-	{ 79, false, "GPU has fallen off the bus" },
-	{ 92, false, "high rate of single bit ECC errors" },
-	{ 94, false, "contained ECC error" },
-	{ 95, false, "uncontained ECC error" },
-	{ 119, false, "GSP firmware does not answer" },
-	{ 120, false, "GSP firmware error" },
-	{ 121, false, "C2C link error" },
-	{ 140, false, "ECC error that was not recovered" },
+	{ 13, APPLICATION, "graphics engine exception" },
+	{ 31, APPLICATION, "GPU memory page fault" },
+	{ 32, HARDWARE, "invalid or corrupted push buffer: PCIe or driver" },
+	{ 43, APPLICATION, "GPU stopped processing" },
+	{ 45, APPLICATION, "preemptive cleanup after another error" },
+	{ 48, HARDWARE, "double bit ECC error" },
+	{ 61, HARDWARE, "internal micro-controller breakpoint" },
+	{ 62, HARDWARE, "internal micro-controller halt" },
+	{ 63, RECORD, "ECC page retirement or row remapping recorded" },
+	{ 64, HARDWARE, "ECC page retirement or row remapping failed" },
+	{ 69, APPLICATION, "graphics engine class error" },
+	{ 74, HARDWARE, "NVLink error" },
+	{ 79, HARDWARE, "GPU has fallen off the bus" },
+	{ 92, HARDWARE, "high rate of single bit ECC errors" },
+	{ 94, HARDWARE, "contained ECC error" },
+	{ 95, HARDWARE, "uncontained ECC error" },
+	{ 109, APPLICATION, "context switch timeout" },
+	{ 119, HARDWARE, "GSP firmware does not answer" },
+	{ 120, HARDWARE, "GSP firmware error" },
+	{ 121, HARDWARE, "C2C link error" },
+	{ 140, HARDWARE, "ECC error that was not recovered" },
+	{ 154, RECORD, "recovery action of the GPU changed" },
 };
 
 const char *ft_xid_text(uint32_t xid)
@@ -446,10 +449,20 @@ const char *ft_xid_text(uint32_t xid)
 	return NULL;
 }
 
-bool ft_xid_is_application(uint32_t xid)
+static bool xid_is(uint32_t xid, int of)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(xids); i++)
 		if (xids[i].xid == xid)
-			return xids[i].application;
+			return (int)xids[i].of == of;
 	return false;
+}
+
+bool ft_xid_is_application(uint32_t xid)
+{
+	return xid_is(xid, APPLICATION);
+}
+
+bool ft_xid_is_record(uint32_t xid)
+{
+	return xid_is(xid, RECORD);
 }

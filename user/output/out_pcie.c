@@ -80,7 +80,9 @@ void line_aer(struct ft_buf *b, const struct ft_hdr *ev, const struct ft_attr *a
 	who(b, attr);
 	text_chars(b, e->device, 16);
 	ft_buf_puts(b, "  ");
-	if (e->aer_class != 2)
+	if (e->advisory == 1)
+		ft_buf_puts(b, "advisory  ");
+	else if (e->aer_class != 2)
 		ft_buf_printf(b, "%s  ", e->aer_class == 1 ? "FATAL" : "NOT CORRECTED");
 	if (e->errors.len)
 		list(b, ev, e->errors, " ", ev->count);
