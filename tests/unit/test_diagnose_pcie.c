@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /* Speed, width and presence of PCIe links. */
+#include "diagnose/internal.h"
 #include "diag_pcie_fixture.h"
 
 #define LINK3 "PCIe link of GPU 3 = rank 3, slot 5 (0000:17:03.0 -> 1b:00.0)"
@@ -426,6 +427,38 @@ static void test_removed_in_use(void **state)
 	assert_true(evidence("removed while in use"));
 }
 
+/* What is not known of a link is no full speed. */
+static void test_unknown_links(void **state)
+{
+	struct ft_rec r;
+	struct ft_ev_inv_pci *e;
+	struct ft_ev_probe *p;
+
+	(void)state;
+	node();
+	e = ft_rec_new(&r, FT_KIND_inv_pci, now);
+	e->now__gen = 3;
+	e->now__width = 8;
+	e->os_aer = 1;
+	ft_rec_str(&r, &e->port, "0000:60:00.0");
+	ft_rec_str(&r, &e->device, "0000:61:00.0");
+	ft_rec_str(&r, &e->serves, "0000:61:00.0");
+	play(&r);
+	verdict();
+	assert_true(ruled_out("PCIe: 6 links at full speed, 0 AER errors"));
+	assert_true(blind("1 PCIe link whose speed or width is not known, now or at best"));
+	/* The kernel's programs see some changes only: without looks nothing is known of the rest. */
+	p = ft_rec_new(&r, FT_KIND_probe, now);
+	p->state = 0;
+	ft_rec_str(&r, &p->gives, "pcie.link");
+	ft_rec_str(&r, &p->attach, "poll/Link Status");
+	play(&r);
+	watch("pcie.link", true);
+	verdict();
+	assert_false(ruled_out("PCIe: "));
+	assert_true(blind("PCIe links: not watched"));
+}
+
 /* Nobody who is traced uses it. */
 static void test_spare(void **state)
 {
@@ -529,6 +562,7 @@ int main(void)
 		T(test_gone_at_the_end),
 		T(test_reset),
 		T(test_removed_in_use),
+		T(test_unknown_links),
 		T(test_spare),
 		T(test_died_of_it),
 		T(test_died_of_something_else),

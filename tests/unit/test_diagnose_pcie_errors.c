@@ -118,21 +118,37 @@ static void test_counters_only(void **state)
 	assert_verdict("pcie-errors", LINK3, 3);
 }
 
-static void test_firmware_first(void **state)
+static void inv_no_aer(const char *up, const char *down, const char *serves)
 {
 	struct ft_rec r;
-	struct ft_ev_inv_pci *e;
+	struct ft_ev_inv_pci *e = ft_rec_new(&r, FT_KIND_inv_pci, now);
 
+	e->now__gen = e->possible__gen = 5;
+	e->now__width = e->possible__width = 16;
+	e->os_aer = 0;
+	ft_rec_str(&r, &e->port, up);
+	ft_rec_str(&r, &e->device, down);
+	ft_rec_str(&r, &e->serves, serves);
+	play(&r);
+}
+
+static void test_firmware_first(void **state)
+{
 	(void)state;
 	node();
-	e = ft_rec_new(&r, FT_KIND_inv_pci, now);
-	e->os_aer = 0;
-	ft_rec_str(&r, &e->port, port[3]);
-	ft_rec_str(&r, &e->device, gpu[3]);
-	ft_rec_str(&r, &e->serves, gpu[3]);
-	play(&r);
+	inv_no_aer(port[3], gpu[3], gpu[3]);
 	verdict();
 	assert_true(blind("PCIe errors on 1 of 6 links: the kernel does not handle AER there"));
+	assert_true(ruled_out("PCIe: 6 links at full speed, 0 AER errors on 5 of 6"));
+	/* It handles none: that no error came says nothing. */
+	inv_no_aer(ROOT, UP, gpu[0]);
+	for (int i = 0; i < 5; i++)
+		inv_no_aer(port[i], gpu[i], gpu[i]);
+	verdict();
+	assert_true(ruled_out("PCIe: 6 links at full speed"));
+	assert_false(ruled_out("AER"));
+	assert_true(blind("PCIe errors: the kernel handles AER on none of the links"));
+	assert_false(blind("PCIe errors on"));
 }
 
 static void recovery(int i, int result)

@@ -341,21 +341,37 @@ static void on_session(struct ft_diag *d, const struct ft_hdr *ev, const struct 
 	}
 }
 
-/* Several programs can give one kind: it is watched when any of them is attached. */
+static void watch_note(uint8_t *watch, uint8_t state)
+{
+	if (state == 1)
+		*watch = WATCH_ON;
+	else if (state == 0 && *watch != WATCH_ON)
+		*watch = WATCH_OFF;
+	else if (state == 2 && *watch == WATCH_UNKNOWN)
+		*watch = WATCH_UNNEEDED;
+}
+
+/*
+ * Several programs can give one kind: it is watched when any of them is attached. Where a poller
+ * looks as well, the programs see a part of it only (of links: what the kernel itself changes).
+ */
 static void on_probe(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_probe *e = (const void *)ev;
-	char gives[32], hides[160], reason[160], line[360];
+	char gives[32], attach[8], hides[160], reason[160], line[360];
 	const struct ft_kind_info *k;
+	bool poll;
 
 	(void)attr;
 	k = ft_kind_by_name(ft_str_copy(ev, e->gives, gives, sizeof(gives)));
-	if (k && e->state == 1)
-		d->watch[k->kind] = WATCH_ON;
-	else if (k && e->state == 0 && d->watch[k->kind] != WATCH_ON)
-		d->watch[k->kind] = WATCH_OFF;
-	else if (k && e->state == 2 && d->watch[k->kind] == WATCH_UNKNOWN)
-		d->watch[k->kind] = WATCH_UNNEEDED;
+	ft_str_copy(ev, e->attach, attach, sizeof(attach));
+	poll = k && e->state < 2 && !strncmp(attach, "poll/", 5);
+	if (poll) {
+		d->polled[k->kind] = true;
+		d->watch[k->kind] = e->state ? WATCH_ON : WATCH_OFF;
+	} else if (k && !d->polled[k->kind]) {
+		watch_note(&d->watch[k->kind], e->state);
+	}
 	if (e->state != 0 || !e->hides.len)
 		return;
 	ft_str_copy(ev, e->hides, hides, sizeof(hides));

@@ -3,7 +3,7 @@
 #include "diagnose/internal.h"
 
 /* In what kind of incident a link's strongest aspect results. */
-static const enum rule_id aspect_rule[A_MAX] = {
+const enum rule_id aspect_rule[A_MAX] = {
 	[A_GONE] = R_GONE,	    [A_XID] = R_XID,	    [A_SLOW] = R_PCIE_SLOW,
 	[A_ERRORS] = R_PCIE_ERRORS, [A_FLAP] = R_PCIE_FLAP, [A_LOG] = R_DEV_LOG,
 };

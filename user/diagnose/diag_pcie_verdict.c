@@ -2,29 +2,51 @@
 /* What the verdict says of PCIe links that are not at fault, of those not judged, and of users. */
 #include "diagnose/internal.h"
 
+/* Without a link there is no speed to know. */
+static bool is_known(const struct plink *pl)
+{
+	const struct ft_pci_link *n = &pl->now, *p = &pl->possible;
+
+	return pl->info && n->width != FT_NONE_U32 && (!n->width || n->gen != FT_NONE_U32) &&
+	       p->width != FT_NONE_U32 && p->gen != FT_NONE_U32;
+}
+
+unsigned int plinks_all(const struct ft_diag *d)
+{
+	unsigned int n = 0;
+
+	for (const struct plink *pl = d->plinks; pl; pl = pl->hh.next)
+		n += pl->info != NULL;
+	return n;
+}
+
 unsigned int plinks_known(const struct ft_diag *d)
 {
 	unsigned int n = 0;
 
 	for (const struct plink *pl = d->plinks; pl; pl = pl->hh.next)
-		n += pl->info && pl->now.width != FT_NONE_U32;
+		n += is_known(pl);
+	return n;
+}
+
+unsigned int plinks_aer(const struct ft_diag *d)
+{
+	unsigned int n = 0;
+
+	for (const struct plink *pl = d->plinks; pl; pl = pl->hh.next)
+		n += pl->info && !pl->info->no_aer;
 	return n;
 }
 
 /* Also where it is part of a link's incident of a stronger kind. */
 bool pcie_found(const struct ft_diag *d, enum rule_id rule)
 {
-	static const enum rule_id rules_of[A_MAX] = {
-		[A_GONE] = R_GONE,	    [A_XID] = R_XID,	    [A_SLOW] = R_PCIE_SLOW,
-		[A_ERRORS] = R_PCIE_ERRORS, [A_FLAP] = R_PCIE_FLAP, [A_LOG] = R_DEV_LOG,
-	};
-
 	for (const struct plink *pl = d->plinks; pl; pl = pl->hh.next) {
 		/* Xid 79 is "gone". */
 		if (rule == R_XID && pl->xids[0].n)
 			return true;
 		for (int i = 0; i < A_MAX; i++)
-			if (rules_of[i] == rule && pl->aspects[i].confidence)
+			if (aspect_rule[i] == rule && pl->aspects[i].confidence)
 				return true;
 	}
 	return false;
@@ -48,17 +70,20 @@ static void errors_words(const struct ft_diag *d, char *out, size_t size)
 /* What is slower and no fault was idle, or is among the blind spots. */
 void pcie_clean(const struct ft_diag *d, bool errors_watched, char *out, size_t size)
 {
-	unsigned int n = plinks_known(d), low = 0, resets = 0;
+	unsigned int n = plinks_known(d), aer = plinks_aer(d), low = 0, resets = 0;
 	uint64_t idle = 0;
 	char errors[80] = "", more[80] = "";
 
 	for (const struct plink *pl = d->plinks; pl; pl = pl->hh.next) {
-		low += pl->info && pcie_is_degraded(pl);
+		low += is_known(pl) && pcie_is_degraded(pl);
 		idle += pl->idle_transitions;
 		resets += pl->resets;
 	}
 	if (errors_watched)
 		errors_words(d, errors, sizeof(errors));
+	if (errors_watched && (aer != n || plinks_all(d) != n))
+		snprintf(errors + strlen(errors), sizeof(errors) - strlen(errors), " on %u of %u",
+			 aer, plinks_all(d));
 	if (idle)
 		ft_fmt(more, ", %llu speed change%s of idle GPUs", (unsigned long long)idle,
 		       ft_plural(idle, "s"));
@@ -75,34 +100,42 @@ void pcie_clean(const struct ft_diag *d, bool errors_watched, char *out, size_t 
 
 void pcie_clean_errors(const struct ft_diag *d, char *out, size_t size)
 {
-	char errors[80];
+	unsigned int n = plinks_all(d), aer = plinks_aer(d);
+	char errors[80], some[16] = "";
 
 	errors_words(d, errors, sizeof(errors));
-	snprintf(out, size, "PCIe errors: %s on %u link%s", errors, plinks_known(d),
-		 ft_plural(plinks_known(d), "s"));
+	if (aer < n)
+		ft_fmt(some, "%u of ", aer);
+	snprintf(out, size, "PCIe errors: %s on %s%u link%s", errors, some, n, ft_plural(n, "s"));
 }
 
 void pcie_blind(const struct ft_diag *d, struct lines *l)
 {
-	unsigned int n = plinks_known(d), no_aer = 0, asleep = 0, unjudged = 0;
+	unsigned int n = plinks_all(d), no_aer = n - plinks_aer(d), asleep = 0, unjudged = 0;
+	unsigned int unknown = n - plinks_known(d);
 	const struct plink *one = NULL;
 	char name[160], now[32], full[32];
 	uint64_t since;
 
 	for (const struct plink *pl = d->plinks; pl; pl = pl->hh.next) {
-		no_aer += pl->info && pl->info->no_aer;
 		asleep += pl->info && pl->info->asleep;
+		unknown -= pl->info && pl->info->asleep && !is_known(pl);
 		if (!pl->info || !pcie_is_degraded(pl) || pl->aspects[A_SLOW].confidence ||
 		    plink_busy(d, pl, &since) != -1)
 			continue;
 		unjudged++;
 		one = one ? one : pl;
 	}
-	if (no_aer)
+	if (no_aer && no_aer < n)
 		lines_add(l,
 			  "PCIe errors on %u of %u links: the kernel does not handle AER there "
 			  "(the firmware does, or nobody)",
 			  no_aer, n);
+	if (unknown && plinks_known(d))
+		lines_add(l,
+			  "%u PCIe link%s whose speed or width is not known, now or at best: not "
+			  "judged",
+			  unknown, ft_plural(unknown, "s"));
 	if (asleep)
 		lines_add(l,
 			  "%u PCIe link%s of a suspended device: not read, that would wake it up",

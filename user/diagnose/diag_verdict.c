@@ -228,9 +228,14 @@ static const char *nothing_there(const struct ft_diag *d, enum rule_id rule)
 		return d->netdevs ? NULL : "no interface is known";
 	case R_GONE:
 	case R_PCIE_SLOW:
-	case R_PCIE_ERRORS:
 	case R_PCIE_FLAP:
-		return plinks_known(d) ? NULL : "no PCIe link is known";
+		if (!plinks_all(d))
+			return "no PCIe link is known";
+		return plinks_known(d) ? NULL : "speed and width are known of no link";
+	case R_PCIE_ERRORS:
+		if (!plinks_all(d))
+			return "no PCIe link is known";
+		return plinks_aer(d) ? NULL : "the kernel handles AER on none of the links";
 	case R_XID:
 	case R_SLOWDOWN:
 	case R_NVLINK:
@@ -277,7 +282,8 @@ static bool errors_excluded(const struct ft_diag *d)
 {
 	char why[64];
 
-	return !unsure_rule(d, R_PCIE_ERRORS, why, sizeof(why)) && !found_any(d, R_PCIE_ERRORS);
+	return !unsure_rule(d, R_PCIE_ERRORS, why, sizeof(why)) &&
+	       !nothing_there(d, R_PCIE_ERRORS) && !found_any(d, R_PCIE_ERRORS);
 }
 
 /* Nothing about speed, width and presence of PCIe links was found, and they were watched. */

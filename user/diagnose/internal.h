@@ -311,6 +311,9 @@ enum rule_id {
 	R_MAX
 };
 
+/* In what kind of incident a link's strongest aspect results. */
+extern const enum rule_id aspect_rule[A_MAX];
+
 struct rule {
 	const char *kind;  /* cause.kind */
 	const char *title; /* for people */
@@ -424,6 +427,7 @@ struct ft_diag {
 	bool equals_due; /* the inventory changed: links are compared with their equals */
 
 	uint8_t watch[FT_KIND_MAX]; /* enum watch_state */
+	bool polled[FT_KIND_MAX];   /* a poller's row was seen: it alone decides */
 	size_t nblind;
 	char *blind[BLIND_MAX];
 	uint32_t blind_procs[BLIND_MAX]; /* more processes of which the line is true */
@@ -547,7 +551,10 @@ void pcie_clean_errors(const struct ft_diag *d, char *out, size_t size);
 void pcie_blind(const struct ft_diag *d, struct lines *l);
 void pcie_users(const struct ft_diag *d, const struct finding *f, char *out, size_t size);
 bool pcie_found(const struct ft_diag *d, enum rule_id rule);
+/* Links of the inventory; of these with speed and width known, now and at best; with AER handled. */
+unsigned int plinks_all(const struct ft_diag *d);
 unsigned int plinks_known(const struct ft_diag *d);
+unsigned int plinks_aer(const struct ft_diag *d);
 /* "63.0 -> 7.9 GB/s" */
 void gbytes_name(struct ft_pci_link from, struct ft_pci_link to, char out[40]);
 
