@@ -207,7 +207,7 @@ static void test_one_incident(void **state)
 		fail();
 }
 
-/* What the log tells of before the attach dates the fault, and is none by itself. */
+/* What the log tells of before the attach dates a fault of the same kind, and is none by itself. */
 static void test_before(void **state)
 {
 	uint64_t first;
@@ -221,13 +221,45 @@ static void test_before(void **state)
 	assert_none();
 	change(3, 5, 16, 5, 8);
 	assert_verdict("pcie-link-degraded", LINK3, 3);
-	assert_int_equal(((struct ft_ev_verdict *)&V.rec)->since_ns, first + diag_clock.offset_ns);
+	assert_int_equal(((struct ft_ev_verdict *)&V.rec)->since_ns, now + diag_clock.offset_ns);
 	assert_true(evidence("40 PCIe errors before the attach in the kernel log"));
+	assert_true(evidence("the kernel log has trouble of it from before the attach"));
+	aer(port[3], 2, "BadTLP", 40);
+	tick(SEC);
+	verdict();
+	assert_int_equal(((struct ft_ev_verdict *)&V.rec)->since_ns, first + diag_clock.offset_ns);
 	/* Days ago: not the same story, though it is told first. */
 	aer_at(port[2], 2, "BadTLP", 40, true, 1);
-	change(2, 5, 16, 5, 8);
+	aer(port[2], 2, "BadTLP", 40);
+	tick(SEC);
 	assert_int_equal(D->nincidents, 2);
-	assert_int_equal(D->incidents[1].f.since_ns, now);
+	assert_int_equal(D->incidents[1].f.since_ns, now - SEC);
+}
+
+/* The first look at a link, boot messages and an application's errors are no trouble of before. */
+static void test_no_trouble_before(void **state)
+{
+	struct ft_rec r;
+	struct ft_ev_pcie_link *l;
+	struct ft_ev_pcie_hotplug *e;
+
+	(void)state;
+	node();
+	l = rec_change(&r, 3, FT_NONE_U32, FT_NONE_U32, 1, 16);
+	l->reason = 6;
+	l->before = 1;
+	play(&r);
+	e = ft_rec_new(&r, FT_KIND_pcie_hotplug, now - 1200 * SEC);
+	e->event = 2;
+	e->before = 1;
+	ft_strcpy(e->port, port[3], sizeof(e->port));
+	play(&r);
+	xid_at(3, 31, true, now - 1200 * SEC);
+	tick(SEC);
+	change(3, 5, 16, 5, 8);
+	assert_verdict("pcie-link-degraded", LINK3, 3);
+	assert_int_equal(((struct ft_ev_verdict *)&V.rec)->since_ns, now + diag_clock.offset_ns);
+	assert_false(evidence("the kernel log has trouble"));
 }
 
 /* The log's records come first, with times of long ago: no time has passed with them. */
@@ -241,11 +273,13 @@ static void test_before_is_no_time(void **state)
 	tick(30 * SEC);
 	assert_none();
 	assert_true(evidence("watched for 30 s"));
-	/* The first one is too old to have to do with it. */
+	/* They have nothing to do with it. */
 	change(3, 5, 16, 5, 8);
+	aer(port[3], 2, "BadTLP", 40);
+	tick(SEC);
 	verdict();
 	assert_int_equal(((struct ft_ev_verdict *)&V.rec)->since_ns,
-			 T0 - 10 * 3600 * SEC + diag_clock.offset_ns);
+			 now - SEC + diag_clock.offset_ns);
 }
 
 /* Of before the attach, and of the process that still is there. */
@@ -258,11 +292,20 @@ static void test_xid_before(void **state)
 	inv_users(T0 - 100 * SEC);
 	tick(2 * SEC);
 	assert_none();
+	/* Long before it is another story. */
+	xid_at(3, 48, true, T0 - 9000 * SEC);
+	xid_at(3, 48, true, T0 - 60 * SEC);
+	aer_at(gpu[2], 0, "TLP", 1, true, T0 - 9000 * SEC);
+	aer_at(gpu[2], 0, "TLP", 1, true, T0 - 60 * SEC);
+	tick(2 * SEC);
+	assert_int_equal(D->nincidents, 2);
+	for (size_t i = 0; i < D->nincidents; i++)
+		assert_int_equal(D->incidents[i].f.since_ns, T0 - 60 * SEC);
 	xid_at(3, 79, true, T0 - 50 * SEC);
 	tick(2 * SEC);
 	assert_verdict("pcie-device-gone", GPU3, 3);
 	assert_int_equal(((struct ft_ev_verdict *)&V.rec)->since_ns,
-			 T0 - 50 * SEC + diag_clock.offset_ns);
+			 T0 - 60 * SEC + diag_clock.offset_ns);
 }
 
 static void test_xid(void **state)
@@ -465,6 +508,7 @@ int main(void)
 		T(test_one_incident),
 		T(test_before),
 		T(test_before_is_no_time),
+		T(test_no_trouble_before),
 		T(test_xid_before),
 		T(test_xid),
 		T(test_xid_application),

@@ -23,8 +23,8 @@ void gpu_xid(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *a
 
 	if (!pl || e->xid == FT_NONE_U32)
 		return;
-	if (before)
-		plink_before_note(pl, ev->ts_ns);
+	if (before && !ft_xid_is_application(e->xid) && !ft_xid_is_record(e->xid))
+		plink_before_note(pl, e->xid == 79 ? A_GONE : A_XID, ev->ts_ns);
 	while (i < ARRAY_SIZE(pl->xids) && pl->xids[i].n && pl->xids[i].xid != e->xid)
 		i++;
 	if (i == ARRAY_SIZE(pl->xids)) {
@@ -38,6 +38,8 @@ void gpu_xid(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *a
 		pl->xids[i].before = before;
 		ft_str_copy(ev, e->text, pl->xids[i].text, sizeof(pl->xids[i].text));
 	}
+	if (before && ev->ts_ns > pl->xids[i].last_ns + DATES_GAP_NS)
+		pl->xids[i].first_ns = ev->ts_ns;
 	pl->xids[i].n += ev->count;
 	pl->xids[i].last_ns = ev->ts_ns;
 	if (e->xid == 79)
@@ -152,9 +154,12 @@ void dev_log(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *a
 
 	if (!pl || e->what >= FT_LOGS)
 		return;
-	/* That a slot gives less than the card can take is told at each boot: it dates nothing. */
-	if (before && e->what != 2 && e->what != 3)
-		plink_before_note(pl, ev->ts_ns);
+	/*
+	 * That a slot gives less than the card can take is told at each boot, and a port without a
+	 * cable is no trouble of the device.
+	 */
+	if (before && (e->what == 0 || e->what == 1 || e->what == 5))
+		plink_before_note(pl, e->what ? A_LOG : A_GONE, ev->ts_ns);
 	if (before && pl->logs[e->what].ns && !pl->logs[e->what].before)
 		return;
 	pl->logs[e->what].before = before;

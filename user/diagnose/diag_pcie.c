@@ -102,31 +102,34 @@ static uint64_t first_of(const struct ft_hdr *ev)
 	return ev->count > 1 && ev->first_ns ? ev->first_ns : ev->ts_ns;
 }
 
-void plink_before_note(struct plink *pl, uint64_t ns)
+void plink_before_note(struct plink *pl, enum aspect_id id, uint64_t ns)
 {
-	size_t oldest = 0;
+	uint64_t *first = &pl->before[id].first_ns, *last = &pl->before[id].last_ns;
 
-	for (size_t i = 0; i < ARRAY_SIZE(pl->before); i++) {
-		uint64_t *b = &pl->before[i];
-
-		if (*b && MAX(*b, ns) - MIN(*b, ns) < 3600 * NSEC_PER_SEC) {
-			*b = MIN(*b, ns);
-			return;
-		}
-		oldest = *b < pl->before[oldest] ? i : oldest;
-	}
-	pl->before[oldest] = ns;
+	/* The log tells in order of time. */
+	if (!*last || ns > *last + DATES_GAP_NS)
+		*first = ns;
+	*first = MIN(*first, ns);
+	*last = MAX(*last, ns);
 }
 
 uint64_t plink_before_ns(const struct ft_diag *d, const struct plink *pl)
 {
 	uint64_t first = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(pl->before); i++)
-		if (pl->before[i] && pl->before[i] + DATES_NS >= d->start_ns &&
-		    (!first || pl->before[i] < first))
-			first = pl->before[i];
+	for (int id = 0; id < A_MAX; id++)
+		if (pl->before[id].last_ns && pl->before[id].last_ns + TOLD_NS >= d->start_ns &&
+		    (!first || pl->before[id].first_ns < first))
+			first = pl->before[id].first_ns;
 	return first;
+}
+
+uint64_t plink_since(const struct plink *pl, enum aspect_id id)
+{
+	uint64_t first = pl->before[id].first_ns, last = pl->before[id].last_ns;
+	uint64_t since = pl->aspects[id].first_ns;
+
+	return first && since <= last + DATES_GAP_NS ? MIN(first, since) : since;
 }
 
 static bool settles(const struct plink *pl, uint64_t ns)
@@ -197,7 +200,7 @@ static void hard_note(struct ft_diag *d, struct plink *pl, uint64_t ns, bool bef
 
 	if (!pl->hard_ns)
 		pl->hard_before = true;
-	if (!pl->hard_ns || (pl->hard_before && !before))
+	if (!pl->hard_ns || (pl->hard_before && (!before || ns > pl->hard_last_ns + DATES_GAP_NS)))
 		pl->hard_ns = ns;
 	pl->hard_last_ns = MAX(pl->hard_last_ns, ns);
 	pl->hard_before &= before;
@@ -219,7 +222,7 @@ void pcie_aer(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *
 		return;
 	if (before) {
 		pl->log_before[cls] += ev->count;
-		plink_before_note(pl, ev->ts_ns);
+		plink_before_note(pl, A_ERRORS, ev->ts_ns);
 	} else {
 		pl->events[strncmp(pl->key, e->device, 16) != 0][cls] += ev->count;
 	}
@@ -461,12 +464,9 @@ void pcie_link(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 	const struct ft_ev_pcie_link *e = (const void *)ev;
 	struct plink *pl = plink_of(d, attr, e->port[0] ? e->port : e->device);
 
-	if (!pl)
+	/* How the first look found it: the inventory said so already. */
+	if (!pl || e->before == 1)
 		return;
-	if (e->before == 1) {
-		plink_before_note(pl, ev->ts_ns);
-		return;
-	}
 	if (e->possible__gen != FT_NONE_U32)
 		pl->possible.gen = e->possible__gen;
 	if (e->possible__width != FT_NONE_U32)
@@ -497,9 +497,9 @@ void pcie_hotplug(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_at
 
 	if (!pl)
 		return;
-	if (e->before == 1)
-		plink_before_note(pl, ev->ts_ns);
-	else if (e->event != FT_NONE_U8)
+	if (e->before == 1 && !there && e->event != FT_NONE_U8)
+		plink_before_note(pl, A_GONE, ev->ts_ns);
+	else if (e->before != 1 && e->event != FT_NONE_U8)
 		presence(pl, ev->ts_ns, there, true, 1);
 }
 
@@ -510,7 +510,5 @@ void pcie_gone(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 
 	if (!pl || e->how_seen == FT_NONE_U8)
 		return;
-	if (e->before == 1)
-		plink_before_note(pl, ev->ts_ns);
 	presence(pl, ev->ts_ns, e->how_seen == 3, e->how_seen == 1, e->how_seen);
 }

@@ -410,7 +410,6 @@ static void link_finding(struct ft_diag *d, struct plink *pl)
 	_cleanup_free_ struct finding *f = malloc(sizeof(*f));
 	enum aspect_id main = strongest(pl);
 	const struct aspect *a = &pl->aspects[main];
-	uint64_t before_ns = plink_before_ns(d, pl);
 
 	if (main == A_MAX || !f)
 		return;
@@ -427,14 +426,12 @@ static void link_finding(struct ft_diag *d, struct plink *pl)
 
 		if (!o->confidence)
 			continue;
-		f->since_ns = MIN(f->since_ns, o->first_ns);
+		f->since_ns = MIN(f->since_ns, plink_since(pl, id));
 		f->last_ns = MAX(f->last_ns, o->last_ns);
 		if (id != (int)main)
 			plink_evidence(d, pl, id, &f->evidence);
 	}
 	plink_before(d, pl, &f->evidence);
-	if (before_ns && before_ns < f->since_ns)
-		f->since_ns = before_ns;
 	if (pl->low.width != FT_NONE_U32)
 		gbytes_name(pl->possible, pl->low, f->cost);
 	next_commands(pl, f);

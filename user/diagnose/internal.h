@@ -180,8 +180,12 @@ struct pair {
  */
 #define BURST_MIN 10
 #define BURST_BIG 100
-/* What the kernel log tells from before the attach dates a fault that far back. */
-#define DATES_NS (24ull * 3600 * NSEC_PER_SEC)
+/*
+ * What the kernel log tells from before the attach: named so long; it dates a fault of its own kind
+ * where no gap is longer than an hour.
+ */
+#define TOLD_NS	     (24ull * 3600 * NSEC_PER_SEC)
+#define DATES_GAP_NS (3600 * NSEC_PER_SEC)
 /* NCCL calls on a GPU: it is at work so long after them. */
 #define ACTIVE_NS (3 * NSEC_PER_SEC)
 
@@ -284,8 +288,10 @@ struct plink {
 		char text[140];
 	} logs[FT_LOGS]; /* the latest of each kind */
 	bool logged;
-	/* Trouble of before the attach, the first of each hour: when that was is not known yet. */
-	uint64_t before[24];
+	/* Trouble of before the attach by the log: the latest without a gap, and what it is of. */
+	struct {
+		uint64_t first_ns, last_ns;
+	} before[A_MAX];
 
 	struct aspect aspects[A_MAX];
 };
@@ -522,7 +528,7 @@ void gpu_nvlink_finding(struct ft_diag *d, struct plink *pl);
 /* The link that the event is of; what attribution does not know goes by its own address. */
 struct plink *plink_of(struct ft_diag *d, const struct ft_attr *attr, const char bdf[16]);
 /* The kernel log has trouble of it, of before the attach. */
-void plink_before_note(struct plink *pl, uint64_t ns);
+void plink_before_note(struct plink *pl, enum aspect_id id, uint64_t ns);
 /* All but what it says. */
 void plink_finding(struct finding *f, struct plink *pl, enum rule_id rule);
 struct plink *plink_by_bdf(const struct ft_diag *d, const char *bdf);
@@ -541,7 +547,9 @@ void plink_name(const struct plink *pl, bool device, char *out, size_t size);
 void plink_ends(const struct plink *pl, char out[40]);
 /* The evidence of an aspect, as lines. */
 void plink_evidence(struct ft_diag *d, struct plink *pl, enum aspect_id id, struct lines *l);
-/* 0: none that dates what is found now. */
+/* Since when it is so, also by the log of before the attach. */
+uint64_t plink_since(const struct plink *pl, enum aspect_id id);
+/* The first trouble that the log has of before the attach; 0: none of late. */
 uint64_t plink_before_ns(const struct ft_diag *d, const struct plink *pl);
 void plink_before(const struct ft_diag *d, const struct plink *pl, struct lines *l);
 void plink_state(const struct ft_diag *d, const struct finding *f, char *out, size_t size);
