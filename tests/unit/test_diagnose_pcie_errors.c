@@ -178,6 +178,71 @@ static void test_recovery(void **state)
 	assert_false(evidence("failed"));
 }
 
+/* NVIDIA's driver cannot recover: that is no second error, and what it was of stays as it is. */
+static void test_recovery_of_software(void **state)
+{
+	(void)state;
+	node();
+	aer(gpu[3], 0, "UnsupReq", 1);
+	recovery(3, 1);
+	recovery(3, 3);
+	tick(SEC);
+	assert_verdict("pcie-errors", LINK3, 1);
+	assert_true(evidence("1 uncorrected error, not recovered"));
+	assert_int_equal(V.attr.severity, FT_WARNING);
+	/* It does not train either: lanes that are lost now are lost. */
+	change(3, 5, 16, 5, 8);
+	assert_verdict("pcie-link-degraded", LINK3, 3);
+}
+
+/* 7.3 tells an advisory error twice, and counts it twice. */
+static void test_advisory(void **state)
+{
+	struct ft_rec r;
+	struct ft_ev_pcie_aer *e;
+
+	(void)state;
+	node();
+	aer(gpu[3], 2, "NonFatalErr", 12);
+	e = ft_rec_new(&r, FT_KIND_pcie_aer, now);
+	r.h.count = 12;
+	e->aer_class = 0;
+	e->before = 0;
+	e->advisory = 1;
+	ft_strcpy(e->device, gpu[3], sizeof(e->device));
+	ft_rec_strs_add(&r, &e->errors, "TLP");
+	play(&r);
+	counter(gpu[3], 2, "NonFatalErr", 12, false);
+	counter(gpu[3], 0, "TLP", 12, false);
+	tick(SEC);
+	assert_verdict("pcie-errors", LINK3, 2);
+	assert_true(evidence("12 corrected errors"));
+	assert_true(evidence("NonFatalErr x12 TLP x12"));
+	assert_false(evidence("uncorrected"));
+	assert_false(evidence("the kernel's counters rose"));
+	assert_int_equal(V.attr.severity, FT_WARNING);
+}
+
+/* Without the tracepoint the log and the counters tell of the same errors. */
+static void test_log_and_counters(void **state)
+{
+	(void)state;
+	node_with(0, 5, 16, 5, 5);
+	memset(D->watch, WATCH_OFF, sizeof(D->watch));
+	watch("pcie.counter", true);
+	inv_users(T0 - 100 * SEC);
+	aer(port[3], 2, "BadTLP", 6);
+	counter(port[3], 2, "BadTLP", 6, false);
+	tick(SEC);
+	assert_none();
+	aer(port[3], 2, "BadTLP", 6);
+	counter(port[3], 2, "BadTLP", 6, false);
+	tick(SEC);
+	assert_verdict("pcie-errors", LINK3, 2);
+	assert_true(evidence("12 corrected errors"));
+	assert_true(evidence("BadTLP x12"));
+}
+
 /* Errors first, then the downgrade, then it falls off: one incident, of the strongest kind. */
 static void test_one_incident(void **state)
 {
@@ -342,10 +407,10 @@ static void test_many_kinds(void **state)
 		tick(SEC);
 	}
 	verdict();
-	assert_true(evidence("Xid 207 x1"));
 	assert_true(blind("4 objects were beyond the bounds of the diagnosis"));
 	for (const struct plink *pl = D->plinks; pl; pl = pl->hh.next)
 		if (!strcmp(pl->key, port[3])) {
+			assert_int_equal(pl->xids[7].xid, 207);
 			assert_string_equal(pl->errors[15].name, "others");
 			assert_int_equal(pl->errors[15].n, 25);
 		}
@@ -364,6 +429,21 @@ static void test_xid_application(void **state)
 	verdict();
 	assert_string_equal(V.kind, "rank-died");
 	assert_true(evidence("also: GPU 3"));
+}
+
+/* What our table does not have may be anything; what only records is no fault. */
+static void test_xid_unknown(void **state)
+{
+	(void)state;
+	node();
+	xid_at(3, 154, false, now);
+	xid_at(2, 777, false, now);
+	tick(2 * SEC);
+	verdict();
+	assert_int_equal(D->nincidents, 2);
+	for (size_t i = 0; i < D->nincidents; i++)
+		assert_int_equal(D->incidents[i].f.confidence, 1);
+	assert_int_equal(V.attr.severity, FT_WARNING);
 }
 
 static void test_throttled(void **state)
@@ -505,6 +585,9 @@ int main(void)
 		T(test_counters_only),
 		T(test_firmware_first),
 		T(test_recovery),
+		T(test_recovery_of_software),
+		T(test_advisory),
+		T(test_log_and_counters),
 		T(test_one_incident),
 		T(test_before),
 		T(test_before_is_no_time),
@@ -512,6 +595,7 @@ int main(void)
 		T(test_xid_before),
 		T(test_xid),
 		T(test_xid_application),
+		T(test_xid_unknown),
 		T(test_many_kinds),
 		T(test_throttled),
 		T(test_nvlink),

@@ -164,6 +164,12 @@ void pcie_inventory(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_
 
 /* --- errors --- */
 
+/* 0 the port's, 1 the device's. */
+static int end_of(const struct plink *pl, const char device[16])
+{
+	return strncmp(pl->key, device, 16) != 0;
+}
+
 static void error_count(struct plink *pl, const char *name, size_t len, uint64_t n)
 {
 	size_t i = 0, last = ARRAY_SIZE(pl->errors) - 1;
@@ -214,27 +220,33 @@ void pcie_aer(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *
 	const struct ft_ev_pcie_aer *e = (const void *)ev;
 	struct plink *pl = plink_of(d, attr, e->device);
 	unsigned int cls = e->aer_class;
-	bool before = e->before == 1;
+	bool before = e->before == 1, again = e->advisory == 1;
+	/* Without the tracepoint these are the log's, and the counters tell of the same errors. */
+	bool also_counted = d->watch[FT_KIND_pcie_aer] != WATCH_ON &&
+			    d->watch[FT_KIND_pcie_counter] == WATCH_ON;
 	size_t len;
 	const char *s = ft_str_get(ev, e->errors, &len);
 
 	if (!pl || cls > 2)
 		return;
-	if (before) {
+	/* Told and counted as correctable already: this is its name. */
+	if (again) {
+		pl->told_again[end_of(pl, e->device)] += ev->count;
+	} else if (before) {
 		pl->log_before[cls] += ev->count;
 		plink_before_note(pl, A_ERRORS, ev->ts_ns);
 	} else {
-		pl->events[strncmp(pl->key, e->device, 16) != 0][cls] += ev->count;
+		pl->events[end_of(pl, e->device)][cls] += ev->count;
 	}
-	if (cls == 2 && !before && !settles(pl, ev->ts_ns))
+	if (cls == 2 && !before && !also_counted && !settles(pl, ev->ts_ns))
 		burst_add(&pl->correctable, first_of(ev), ev->ts_ns, ev->count);
-	if (cls != 2 && !len)
+	if (cls != 2 && !again && !len)
 		hard_note(d, pl, ev->ts_ns, before, NULL, 0);
 	for (size_t i = 0, n; i < len; i += n + 1) {
 		n = strnlen(s + i, len - i);
-		if (!before)
+		if (!before && !also_counted)
 			error_count(pl, s + i, n, ev->count);
-		if (cls != 2)
+		if (cls != 2 && !again)
 			hard_note(d, pl, ev->ts_ns, before, s + i, n);
 	}
 }
@@ -251,7 +263,7 @@ void pcie_counter(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_at
 	/* The file's last line adds the others up. */
 	if (!pl || cls > 2 || e->delta == FT_NONE_U64 || !strncmp(e->error, "TOTAL", 5))
 		return;
-	end = strncmp(pl->key, e->device, 16) != 0;
+	end = end_of(pl, e->device);
 	if (e->before == 1) {
 		pl->counted_before[end][cls] += e->delta;
 		return;
@@ -268,7 +280,12 @@ void pcie_counter(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_at
 
 uint64_t plink_errors(const struct plink *pl, int end, int cls)
 {
-	return MAX(pl->events[end][cls], pl->counted[end][cls]);
+	uint64_t counted = pl->counted[end][cls];
+
+	/* The counters have an advisory error in both classes. */
+	if (cls == 0)
+		counted -= MIN(pl->told_again[end], counted);
+	return MAX(pl->events[end][cls], counted);
 }
 
 void pcie_recovery(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
@@ -278,13 +295,16 @@ void pcie_recovery(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_a
 
 	if (!pl || e->before == 1)
 		return;
-	if (e->result == 0 || e->result == 3)
+	if (e->result == 0)
 		hard_note(d, pl, ev->ts_ns, false, NULL, 0);
 	pl->contained |= e->result == 0;
+	/* NVIDIA's driver has no handlers: this fails after any error, and says nothing of its kind. */
 	pl->unrecovered |= e->result == 3;
 	if (e->result == 2)
 		pl->unrecovered = false;
-	pl->settle_ns = ev->ts_ns;
+	/* Only after these the link trains again. */
+	if (e->result == 0 || e->result == 2)
+		pl->settle_ns = ev->ts_ns;
 }
 
 /* --- speed and width --- */

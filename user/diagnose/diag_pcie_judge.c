@@ -314,7 +314,8 @@ static void judge_xid(struct ft_diag *d, struct plink *pl)
 		uint32_t xid = pl->xids[i].xid;
 		bool app = ft_xid_is_application(xid), before = pl->xids[i].before;
 		const char *text = ft_xid_text(xid);
-		uint8_t confidence = app || xid == 63 ? 1 : before ? 2 : 3;
+		bool record = ft_xid_is_record(xid);
+		uint8_t confidence = app || record || !text ? 1 : before ? 2 : 3;
 
 		/* Xid 79 is what "gone" stands for. */
 		if (xid == 79 || (before && (app || !concerns_now(d, pl, pl->xids[i].last_ns))))
@@ -328,10 +329,11 @@ static void judge_xid(struct ft_diag *d, struct plink *pl)
 		ft_fmt(a->text, "Xid %u: %s%s", xid, text ? text : pl->xids[i].text,
 		       app ? " (an application error)" : "");
 		ft_fmt(a->why, "%s",
-		       app	   ? "an application error by the driver's own table"
-		       : xid == 63 ? "a record that memory was replaced; it takes effect at a reset"
-		       : before	   ? "reported before the attach, while its process ran"
-				   : "the driver reported it");
+		       app	? "an application error by the driver's own table"
+		       : record ? "a record, no error: it asks for a reset at most"
+		       : !text	? "its number is not in our table: what it means is not known"
+		       : before ? "reported before the attach, while its process ran"
+				: "the driver reported it");
 	}
 }
 

@@ -252,7 +252,7 @@ static void cross_check(const struct plink *pl, struct lines *l)
 
 	for (int cls = 0; cls < 3; cls++) {
 		for (int end = 0; end < 2; end++) {
-			events += pl->events[end][cls];
+			events += pl->events[end][cls] + (cls ? 0 : pl->told_again[end]);
 			counted += pl->counted[end][cls];
 		}
 	}

@@ -238,6 +238,7 @@ struct plink {
 
 	/* errors; [0] reported by the port, [1] by the device; by AER's class */
 	uint64_t events[2][3], counted[2][3], counted_before[2][3];
+	uint64_t told_again[2]; /* what a correctable NonFatalErr was: 7.3 tells both */
 	uint64_t log_before[3];
 	struct {
 		char name[16];
