@@ -427,6 +427,25 @@ static void test_removed_in_use(void **state)
 	assert_true(evidence("removed while in use"));
 }
 
+/* A card is in the slot, and its link does not come up. */
+static void test_card_without_link(void **state)
+{
+	(void)state;
+	node();
+	hotplug(3, 1);
+	gone(3, 1);
+	change(3, 5, 16, 1, 0);
+	tick(SEC);
+	hotplug(3, 2);
+	hotplug(3, 0);
+	tick(10 * SEC);
+	assert_verdict("pcie-device-gone", "GPU 3 = rank 3, slot 5 (0000:17:03.0 -> 1b:00.0)", 3);
+	assert_true(evidence("still gone"));
+	hotplug(3, 4);
+	verdict();
+	assert_true(evidence("it answers again since"));
+}
+
 /* What is not known of a link is no full speed. */
 static void test_unknown_links(void **state)
 {
@@ -562,6 +581,7 @@ int main(void)
 		T(test_gone_at_the_end),
 		T(test_reset),
 		T(test_removed_in_use),
+		T(test_card_without_link),
 		T(test_unknown_links),
 		T(test_spare),
 		T(test_died_of_it),

@@ -479,6 +479,13 @@ static void state_set(struct plink *pl, const struct ft_ev_pcie_link *e)
 	pl->changed |= e->reason != 6;
 }
 
+/* Gone with its link: back with it. A device that hangs or was taken off its bus may have one. */
+static bool was_without_link(const struct plink *pl)
+{
+	return pl->gone_ns &&
+	       (pl->gone_how == FT_NONE_U8 || (pl->gone_how == 1 && pl->now.width == 0));
+}
+
 void pcie_link(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
 {
 	const struct ft_ev_pcie_link *e = (const void *)ev;
@@ -498,7 +505,7 @@ void pcie_link(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 	pl->labs_ns = e->labs == 1 ? ev->ts_ns : pl->labs_ns;
 	if (!e->to__width)
 		presence(pl, ev->ts_ns, false, false, FT_NONE_U8);
-	else if (e->to__width != FT_NONE_U32 && pl->gone_ns && pl->gone_how == FT_NONE_U8)
+	else if (e->to__width != FT_NONE_U32 && was_without_link(pl))
 		presence(pl, ev->ts_ns, true, false, 0);
 	transitions_add(d, pl, e);
 	state_set(pl, e);
@@ -513,14 +520,19 @@ void pcie_hotplug(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_at
 {
 	const struct ft_ev_pcie_hotplug *e = (const void *)ev;
 	struct plink *pl = plink_of(d, attr, e->port[0] ? e->port : e->device);
-	bool there = e->event == 0 || e->event == 2 || e->event == 4;
+	bool comes = e->event == 0 || e->event == 2;
 
-	if (!pl)
+	if (!pl || e->event == FT_NONE_U8)
 		return;
-	if (e->before == 1 && !there && e->event != FT_NONE_U8)
+	if (e->before == 1 && !comes && e->event != 4)
 		plink_before_note(pl, A_GONE, ev->ts_ns);
-	else if (e->before != 1 && e->event != FT_NONE_U8)
-		presence(pl, ev->ts_ns, there, true, 1);
+	if (e->before == 1)
+		return;
+	/* A card in the slot, even a link, is no device yet: it may not train, or not answer. */
+	if (comes)
+		pl->settle_ns = ev->ts_ns;
+	else
+		presence(pl, ev->ts_ns, e->event == 4, true, 1);
 }
 
 void pcie_gone(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr *attr)
