@@ -16,6 +16,8 @@ static const char *const port[] = { "0000:17:00.0", "0000:17:01.0", "0000:17:02.
 static const char *const gpu[] = { "0000:18:00.0", "0000:19:00.0", "0000:1a:00.0", "0000:1b:00.0",
 				   NIC };
 
+static uint32_t inv_id; /* vendor and device number; 0: the fixture's GPU or NIC */
+
 static __attribute__((unused)) void inv_link(const char *up, const char *down, const char *serves,
 					     uint32_t gen, uint32_t width, uint32_t can,
 					     uint32_t target)
@@ -29,7 +31,7 @@ static __attribute__((unused)) void inv_link(const char *up, const char *down, c
 	e->possible__width = 16;
 	e->target_gen = target;
 	e->os_aer = 1;
-	e->serves_id = strcmp(serves, NIC) ? 0x10de2330 : 0x15b31021;
+	e->serves_id = inv_id ? inv_id : strcmp(serves, NIC) ? 0x10de2330 : 0x15b31021;
 	ft_rec_str(&r, &e->port, up);
 	ft_rec_str(&r, &e->device, down);
 	ft_rec_str(&r, &e->serves, serves);

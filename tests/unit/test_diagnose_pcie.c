@@ -109,6 +109,9 @@ static void test_speed_at_the_end(void **state)
 	clocks(3, 2, 0, 0);
 	tick(10 * SEC);
 	change(3, 5, 16, 3, 16);
+	assert_verdict("pcie-link-degraded", LINK3, 2);
+	tick(100 * MS);
+	clocks(3, 2, 40, 0); /* it is at work still */
 	assert_verdict("pcie-link-degraded", LINK3, 3);
 }
 
@@ -318,6 +321,34 @@ static void test_no_equals(void **state)
 	assert_false(V.kind[0] && strstr(V.object, "NIC"));
 }
 
+/* NICs are put into slots of x8 by design; a second function is no further card. */
+static void test_equals_nic(void **state)
+{
+	static const char *const up[] = { "0000:40:01.0", "0000:41:01.0", "0000:42:01.0" };
+	static const char *const down[] = { "0000:50:00.0", "0000:51:00.0", "0000:52:00.0" };
+	static const char *const fn1[] = { "0000:50:00.1", "0000:51:00.1", "0000:52:00.1" };
+
+	(void)state;
+	now = T0;
+	inv_id = 0x15b31021;
+	watch_pcie();
+	for (int i = 0; i < 2; i++) {
+		inv_link(up[i], down[i], down[i], i ? 5 : 4, 16, i ? 5 : 4, 5);
+		inv_link(up[i], fn1[i], fn1[i], i ? 5 : 4, 16, i ? 5 : 4, 5);
+	}
+	tick(30 * SEC);
+	assert_none(); /* one equal, with two functions */
+	inv_link(up[2], down[2], down[2], 5, 16, 5, 5);
+	inv_link(up[2], fn1[2], fn1[2], 5, 16, 5, 5);
+	tick(30 * SEC);
+	verdict();
+	assert_string_equal(V.kind, "pcie-link-degraded");
+	assert_int_equal(((struct ft_ev_verdict *)&V.rec)->confidence, 1);
+	assert_true(evidence("2 of its 2 equals"));
+	inv_id = 0;
+	assert_int_equal(V.attr.severity, FT_WARNING);
+}
+
 static void flap(int n, unsigned int each, bool exact)
 {
 	for (int i = 0; i < n; i++) {
@@ -351,8 +382,46 @@ static void test_flapping_by_looks(void **state)
 	(void)state;
 	node();
 	flap(10, 2, false);
-	assert_verdict("pcie-link-flapping", LINK3, 2);
+	/* Power saving does that, and nothing tells whether the GPU is idle. */
+	assert_verdict("pcie-link-flapping", LINK3, 1);
+	assert_int_equal(V.attr.severity, FT_WARNING);
 	assert_true(evidence("at least 20 changes of speed or width (seen by looks"));
+}
+
+/* Something else that came with it. */
+static void test_flapping_sure(void **state)
+{
+	struct ft_rec r;
+
+	(void)state;
+	node();
+	rec_change(&r, 3, 1, 16, 5, 16)->labs = 1;
+	play(&r);
+	flap(10, 2, false);
+	assert_verdict("pcie-link-flapping", LINK3, 2);
+}
+
+static void test_flapping_errors(void **state)
+{
+	(void)state;
+	node();
+	flap(1, 2, false);
+	aer(port[3], 2, "RxErr", 1);
+	flap(10, 2, false);
+	assert_verdict("pcie-link-flapping", LINK3, 2);
+}
+
+static void test_flapping_width(void **state)
+{
+	(void)state;
+	node();
+	change(3, 5, 16, 5, 8);
+	change(3, 5, 8, 5, 16);
+	flap(10, 2, false);
+	tick(SEC);
+	for (const struct plink *pl = D->plinks; pl; pl = pl->hh.next)
+		if (!strcmp(pl->key, port[3]))
+			assert_int_equal(pl->aspects[A_FLAP].confidence, 2);
 }
 
 static void test_few_changes(void **state)
@@ -444,6 +513,22 @@ static void test_card_without_link(void **state)
 	hotplug(3, 4);
 	verdict();
 	assert_true(evidence("it answers again since"));
+}
+
+/* Registers that read as ones tell no state. */
+static void test_all_ones(void **state)
+{
+	(void)state;
+	node();
+	change(3, 5, 16, 15, 63);
+	tick(SEC);
+	change(3, 15, 63, 5, 16);
+	tick(10 * SEC);
+	assert_none();
+	assert_true(ruled_out("PCIe: 6 links at full speed"));
+	for (const struct plink *pl = D->plinks; pl; pl = pl->hh.next)
+		for (size_t i = 0; i < ARRAY_SIZE(pl->states); i++)
+			assert_true(!pl->states[i].ns || pl->states[i].l.width <= 32);
 }
 
 /* What is not known of a link is no full speed. */
@@ -574,14 +659,19 @@ int main(void)
 		T(test_commanded),
 		T(test_equals),
 		T(test_no_equals),
+		T(test_equals_nic),
 		T(test_flapping),
 		T(test_flapping_by_looks),
+		T(test_flapping_sure),
+		T(test_flapping_errors),
+		T(test_flapping_width),
 		T(test_few_changes),
 		T(test_gone),
 		T(test_gone_at_the_end),
 		T(test_reset),
 		T(test_removed_in_use),
 		T(test_card_without_link),
+		T(test_all_ones),
 		T(test_unknown_links),
 		T(test_spare),
 		T(test_died_of_it),

@@ -433,10 +433,12 @@ static void transitions_add(struct ft_diag *d, struct plink *pl, const struct ft
 
 	if (!n || settles(pl, e->h.ts_ns))
 		return;
-	if (from == e->to__width || e->to__width == FT_NONE_U32)
+	if (from == e->to__width || e->to__width == FT_NONE_U32) {
 		pending_add(d, pl, e->h.ts_ns, n);
-	else
+	} else {
 		burst_add(&pl->flaps, e->h.ts_ns, e->h.ts_ns, n);
+		pl->width_ns = e->h.ts_ns;
+	}
 }
 
 static void presence(struct plink *pl, uint64_t ns, bool there, bool orderly, uint8_t how)
@@ -458,21 +460,26 @@ static void presence(struct plink *pl, uint64_t ns, bool there, bool orderly, ui
 	pl->back_ns = ns;
 }
 
+/* A register of a device that does not answer reads as ones. */
+static bool is_width(uint32_t width)
+{
+	return width <= LANES_MAX;
+}
+
 static void state_set(struct plink *pl, const struct ft_ev_pcie_link *e)
 {
 	const struct ft_pci_link from = { e->from__gen, e->from__width };
 	const struct ft_pci_link to = { e->to__gen, e->to__width };
 	uint64_t ts = e->h.ts_ns;
 
-	if (to.width == FT_NONE_U32)
+	if (!is_width(to.width))
 		return;
 	/* It may be back where it was: then only the record tells how long it was away. */
-	if (from.width != FT_NONE_U32 && e->reason != 6 && e->in_state_ns != FT_NONE_U64)
+	if (is_width(from.width) && e->reason != 6 && e->in_state_ns != FT_NONE_U64)
 		state_add(pl, from, e->in_state_ns);
 	if (to.gen == pl->now.gen && to.width == pl->now.width && pl->now_ns)
 		return;
-	if (from.width != FT_NONE_U32 && e->reason != 6 && e->in_state_ns == FT_NONE_U64 &&
-	    pl->now_ns)
+	if (is_width(from.width) && e->reason != 6 && e->in_state_ns == FT_NONE_U64 && pl->now_ns)
 		state_add(pl, from, ts - MIN(pl->now_ns, ts));
 	pl->now = to;
 	pl->now_ns = ts;
@@ -492,7 +499,7 @@ void pcie_link(struct ft_diag *d, const struct ft_hdr *ev, const struct ft_attr 
 	struct plink *pl = plink_of(d, attr, e->port[0] ? e->port : e->device);
 
 	/* How the first look found it: the inventory said so already. */
-	if (!pl || e->before == 1)
+	if (!pl || e->before == 1 || (e->to__width != FT_NONE_U32 && !is_width(e->to__width)))
 		return;
 	if (e->possible__gen != FT_NONE_U32)
 		pl->possible.gen = e->possible__gen;

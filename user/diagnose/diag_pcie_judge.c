@@ -88,6 +88,24 @@ static bool busy_throughout(const struct ft_diag *d, const struct plink *pl, uin
 	return d->now_ns >= MAX(busy_ns, pl->now_ns) + wait;
 }
 
+/* NVML said so after the link had changed, or had the time to say that it is idle. */
+static uint8_t busy_confidence(const struct ft_diag *d, const struct plink *pl, struct aspect *a)
+{
+	bool nvml = false, after = !pl->changed || d->now_ns >= pl->now_ns + SPEED_WAIT_NS;
+
+	for (int i = 0; i < pl->attr.ngpus; i++) {
+		const struct plink *g = plink_by_bdf(d, pl->attr.gpus[i].bdf);
+
+		nvml |= g && g->busy_ns;
+		after |= g && g->busy_ns && g->clocks_ns > pl->now_ns;
+	}
+	ft_fmt(a->why, "%s",
+	       !nvml   ? "NCCL calls were made on the GPU before and after"
+	       : after ? "the GPU was at work before and after"
+		       : "the GPU was at work before; the trace ended before it could tell more");
+	return nvml && after ? 3 : 2;
+}
+
 static uint8_t slow_speed(const struct ft_diag *d, const struct plink *pl, bool final,
 			  struct aspect *a)
 {
@@ -107,18 +125,8 @@ static uint8_t slow_speed(const struct ft_diag *d, const struct plink *pl, bool 
 		       pl->target_gen);
 		return busy == 1 || !pl->attr.ngpus ? 2 : 1;
 	}
-	if (busy == 1) {
-		bool nvml = false;
-
-		for (int i = 0; i < pl->attr.ngpus; i++) {
-			const struct plink *g = plink_by_bdf(d, pl->attr.gpus[i].bdf);
-
-			nvml |= g && g->busy_ns;
-		}
-		ft_fmt(a->why, nvml ? "the GPU was at work before and after"
-				    : "NCCL calls were made on the GPU before and after");
-		return nvml ? 3 : 2;
-	}
+	if (busy == 1)
+		return busy_confidence(d, pl, a);
 	if (plink_is_direct(pl) && pl->attr.ngpus)
 		return 0;
 	ft_fmt(a->why, pl->attr.ngpus
@@ -199,8 +207,9 @@ static void compare_equals(struct ft_diag *d, struct plink *pl)
 	for (size_t i = 0; i < n; i++) {
 		const struct ft_pci_link can = { l[i].possible_gen, l[i].possible_width };
 
+		/* A card's further functions have rows of their own on the same link. */
 		if (l[i].serves_id != me->serves_id || strcmp(l[i].device, l[i].serves) != 0 ||
-		    !strcmp(l[i].key, pl->key))
+		    !strcmp(l[i].key, pl->key) || ft_attrib_link(d->opts.attrib, l[i].key) != &l[i])
 			continue;
 		same++;
 		if (!l[i].possible_gen || ft_pci_gbytes(can) <= ft_pci_gbytes(pl->possible))
@@ -231,7 +240,8 @@ static void judge_equals(struct ft_diag *d, struct plink *pl)
 
 	if (!pl->better_equals || a->confidence || pl->gone_ns)
 		return;
-	a->confidence = pl->better_equals == pl->equals ? 2 : 1;
+	/* Slots of less lanes are where NICs are put by design. */
+	a->confidence = pl->better_equals == pl->equals && pl->attr.ngpus ? 2 : 1;
 	a->first_ns = d->start_ns;
 	a->last_ns = d->now_ns;
 	ft_fmt(a->text,
@@ -286,16 +296,33 @@ static void judge_errors(struct ft_diag *d, struct plink *pl)
 	       pl->unrecovered ? ", not recovered" : "");
 }
 
+/* Lanes, errors or flags that came with changes of speed: power saving alone has none. */
+static bool flap_has_company(const struct plink *pl)
+{
+	const uint64_t with[] = { pl->width_ns, pl->lbms_ns, pl->labs_ns, pl->correctable.last_ns,
+				  pl->hard_last_ns };
+
+	for (size_t i = 0; i < ARRAY_SIZE(with); i++)
+		if (with[i] && with[i] + SETTLE_NS >= pl->flaps.first_ns &&
+		    with[i] <= pl->flaps.last_ns + SETTLE_NS)
+			return true;
+	return false;
+}
+
 static void judge_flaps(struct ft_diag *d, struct plink *pl)
 {
 	struct aspect *a = &pl->aspects[A_FLAP];
 	uint64_t since;
+	int busy;
 
 	if (pl->flaps.peak < BURST_MIN)
 		return;
 	a->first_ns = pl->flaps.first_ns;
 	a->last_ns = pl->flaps.last_ns;
-	a->confidence = MAX(a->confidence, plink_busy(d, pl, &since) == 1 ? 3 : 2);
+	busy = plink_busy(d, pl, &since);
+	a->confidence = MAX(a->confidence, busy == 1				 ? 3
+					   : busy == -1 && !flap_has_company(pl) ? 1
+										 : 2);
 	ft_fmt(a->text, "%s%llu changes of speed or width in %.0f s",
 	       pl->inexact ? "at least " : "",
 	       (unsigned long long)(pl->transitions - pl->idle_transitions),
@@ -419,7 +446,8 @@ static void link_finding(struct ft_diag *d, struct plink *pl)
 	f->confidence = a->confidence;
 	f->since_ns = a->first_ns;
 	f->aside = !pl->attr.users && HASH_COUNT(d->procs) > 0;
-	f->mild = main == A_ERRORS && !(pl->hard_ns && pl->hard_link);
+	f->mild = (main == A_ERRORS && !(pl->hard_ns && pl->hard_link)) ||
+		  (main == A_SLOW && pl->low.width == FT_NONE_U32 && !pl->attr.ngpus);
 	snprintf(f->text, sizeof(f->text), "%s: %s", f->object, a->text);
 	ft_fmt(f->why, "%s", a->why);
 	plink_evidence(d, pl, main, &f->evidence);

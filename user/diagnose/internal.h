@@ -188,6 +188,7 @@ struct pair {
 #define DATES_GAP_NS (3600 * NSEC_PER_SEC)
 /* NCCL calls on a GPU: it is at work so long after them. */
 #define ACTIVE_NS (3 * NSEC_PER_SEC)
+#define LANES_MAX 32
 
 /* Events in WINDOW_NS. */
 struct burst {
@@ -231,6 +232,7 @@ struct plink {
 		uint64_t ns, last_ns, n;
 	} pending[4];
 	struct burst flaps;
+	uint64_t width_ns;	/* last change of lanes */
 	struct ft_pci_link low; /* the worst state that was a fault */
 	bool low_now;
 	uint64_t low_end_ns; /* it is over since, 0: it is not */
