@@ -15,6 +15,7 @@
 #include "fixtures/machine.h"
 #include "source/klog.h"
 #include "source/source.h"
+#include "klog_fixture.h"
 
 static struct ft_rec seen[256];
 static size_t nseen;
@@ -110,9 +111,10 @@ static int teardown(void **state)
 
 static void line_at(uint64_t usec, const char *text)
 {
-	char line[512];
+	char plain[512], line[600];
 
-	ft_fmt(line, "3,%u,%llu,-;%s\n", seq++, (unsigned long long)usec, text);
+	ft_fmt(plain, "3,%u,%llu,-;%s\n", seq++, (unsigned long long)usec, text);
+	klog_tagged(plain, line, sizeof(line));
 	assert_int_equal(write(fifo, line, strlen(line)), strlen(line));
 }
 

@@ -43,15 +43,15 @@ static bool number(const char **p, const char *end, uint64_t *out)
 	return true;
 }
 
-/* At most `max` hexadecimal digits; returns what is behind them, NULL when there is none. */
-static const char *hex(const char *s, int max, uint32_t *out)
+/* `min` to `max` hexadecimal digits; returns what is behind them, NULL when there are fewer. */
+static const char *hex(const char *s, int min, int max, uint32_t *out)
 {
 	int n = 0;
 
 	for (*out = 0; n < max && isxdigit((unsigned char)s[n]); n++)
 		*out = *out << 4 |
 		       (isdigit((unsigned char)s[n]) ? s[n] - '0' : (s[n] | 32) - 'a' + 10);
-	return n ? s + n : NULL;
+	return n >= min ? s + n : NULL;
 }
 
 /* "0000:41:00" or "0000:41:00.0", as a whole address; returns what is behind it, NULL: none. */
@@ -59,11 +59,11 @@ static const char *address(const char *s, char out[16])
 {
 	uint32_t domain, bus, dev, fn = 0;
 
-	s = hex(s, 8, &domain);
-	s = s && *s == ':' ? hex(s + 1, 2, &bus) : NULL;
-	s = s && *s == ':' ? hex(s + 1, 2, &dev) : NULL;
+	s = hex(s, 4, 8, &domain);
+	s = s && *s == ':' ? hex(s + 1, 2, 2, &bus) : NULL;
+	s = s && *s == ':' ? hex(s + 1, 2, 2, &dev) : NULL;
 	if (s && *s == '.')
-		s = hex(s + 1, 1, &fn);
+		s = hex(s + 1, 1, 1, &fn);
 	if (!s || isxdigit((unsigned char)*s) || domain > 0xffffff || dev > 0x1f || fn > 7)
 		return NULL;
 	snprintf(out, 16, "%04x:%02x:%02x.%x", domain, bus, dev, fn);
@@ -105,8 +105,8 @@ static bool read_xid(const struct line *l, const char *at, struct ft_klog_fact *
 	const char *s = address(behind(at, "PCI:"), f->bdf), *end;
 	uint64_t n;
 
-	(void)l;
-	if (!s || (*s != ')' && *s != ' '))
+	/* Not in the name of a file that "NVRM: x" crashed in. */
+	if (!starts(l->rest, "Xid (") || !s || (*s != ')' && *s != ' '))
 		return false;
 	s = strstr(s, "): ");
 	if (!s)
@@ -182,11 +182,11 @@ static bool read_severity(const struct line *l, const char *at, struct ft_klog_f
 /* "  device [8086:1234] error status/mask=00000001/00002000", the same in 5.10 to 7.3. */
 static bool read_status(const struct line *l, const char *at, struct ft_klog_fact *f)
 {
-	const char *s = hex(at, 8, &f->status);
+	const char *s = hex(at, 1, 8, &f->status);
 	uint32_t mask;
 
 	(void)l;
-	s = s && *s == '/' ? hex(s + 1, 8, &mask) : NULL;
+	s = s && *s == '/' ? hex(s + 1, 1, 8, &mask) : NULL;
 	if (!s)
 		return false;
 	f->kind = FT_KIND_pcie_aer;
@@ -198,11 +198,11 @@ static bool read_status(const struct line *l, const char *at, struct ft_klog_fac
 static bool read_cper(const struct line *l, const char *at, struct ft_klog_fact *f)
 {
 	static const char then[] = ", aer_mask: 0x";
-	const char *s = hex(at, 8, &f->status);
+	const char *s = hex(at, 1, 8, &f->status);
 	uint32_t mask;
 
 	(void)l;
-	if (!s || !starts(s, then) || !hex(s + strlen(then), 8, &mask))
+	if (!s || !starts(s, then) || !hex(s + strlen(then), 1, 8, &mask))
 		return false;
 	f->kind = FT_KIND_pcie_aer;
 	f->status &= ~mask;
@@ -239,7 +239,7 @@ static bool read_no_device(const struct line *l, const char *at, struct ft_klog_
 {
 	uint32_t id;
 
-	if (!hex(at, 4, &id) || !l->bdf[0])
+	if (!hex(at, 1, 4, &id) || !l->bdf[0])
 		return false;
 	ft_fmt(f->bdf, "%.*s:%02x:%02x.%x", (int)strcspn(l->bdf, ":"), l->bdf, id >> 8,
 	       id >> 3 & 0x1f, id & 7);
@@ -258,7 +258,7 @@ static bool read_recovery(const struct line *l, const char *at, struct ft_klog_f
 /* "DPC: containment event, status:0x1f01 source:0x0000", in 6.12 and later "status:0x1f01: ..." */
 static bool read_dpc(const struct line *l, const char *at, struct ft_klog_fact *f)
 {
-	return hex(at, 8, &f->status) && read_recovery(l, at, f);
+	return hex(at, 1, 8, &f->status) && read_recovery(l, at, f);
 }
 
 /* "pciehp: Slot(5): Link Down" */
@@ -370,7 +370,7 @@ static bool cut_writer(const char *text, struct line *l)
  * "DEVICE=+pci:0000:40:01.0", one of the lines that follow, each with a leading space. It has the
  * device that the driver had in hand: only dev_printk() makes it.
  */
-static void read_device(const char *s, const char *end, char out[16])
+static bool read_device(const char *s, const char *end, char out[16])
 {
 	static const char tag[] = "\n DEVICE=+pci:";
 	const char *at = memmem(s, end - s, tag, strlen(tag));
@@ -378,14 +378,16 @@ static void read_device(const char *s, const char *end, char out[16])
 	size_t n;
 
 	if (!at)
-		return;
+		return false;
 	at += strlen(tag);
 	n = MIN((size_t)(end - at), sizeof(value) - 1);
 	memcpy(value, at, n);
 	value[strcspn(value, "\n")] = 0;
 	at = address(value, bdf);
-	if (at && !*at)
-		memcpy(out, bdf, sizeof(bdf));
+	if (!at || *at)
+		return false;
+	memcpy(out, bdf, sizeof(bdf));
+	return true;
 }
 
 /* *at: behind the needle. */
@@ -419,8 +421,9 @@ static void read_text(const char *text, size_t len, const char *end, struct ft_k
 	p = cut_writer(copy, &l) ? find_pattern(&l, &at) : NULL;
 	if (!p)
 		return;
-	if (l.bdf[0])
-		read_device(text, end, l.bdf);
+	/* Without it the line is of a process that bears such a name: "ice 0000:41:..[77]: segfault". */
+	if (l.bdf[0] && !read_device(text, end, l.bdf))
+		return;
 	fact.of = p->driver && p->read != read_slot ? FT_KLOG_OF_KNOWN : FT_KLOG_OF_ANY;
 	fact.what = p->what;
 	fact.status = fact.pid = fact.xid = FT_NONE_U32;
