@@ -242,9 +242,13 @@ static void restart(struct ft_gpu_src *s)
 static void on_tick(void *ctx)
 {
 	struct ft_gpu_src *s = ctx;
-	uint64_t now = ft_mono_ns(), waited = s->waiting ? now - s->asked_ns : 0;
+	uint64_t now = ft_mono_ns(), waited;
 	int signal;
 
+	/* After a stop of our own the answer lies there: it was not NVML that was late. */
+	if (s->asker && !s->dying)
+		on_answer(s);
+	waited = s->waiting ? now - s->asked_ns : 0;
 	if (!s->asker && now >= s->retry_ns)
 		restart(s);
 	else if (s->dying && ft_nvml_asker_ended(s->asker, &signal)) {
