@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 # Included by the top Makefile.
-#   check        every test, as root; sets up what is missing [KERNELS="5.10 6.1 6.12 7"]
+#   check        every test on this kernel, as root; sets up what is missing
 #   check-fast   unit and replay tests and the static checks only: no root, seconds
 #   check-vm     the tests of tests/vm on other kernels: make check-vm [KERNELS="5.10 6.1 6.12 7"]
 #   bench        the overhead table of the README
@@ -63,14 +63,13 @@ $(hgx): hgx-%: vm-fetch
 
 vm-build: all workload $(vm) $(hgx)
 
-# One runner for everything: its last line counts it all. Guests last: they take the whole machine.
+# One runner for everything: its last line counts it all.
 check:
-	scripts/setup vm
+	scripts/setup test
 	$(MAKE) -j$(shell nproc) tests-build fuzz-build
 	$(MAKE) -j$(shell nproc) DEBUG=1 tests-build
-	$(MAKE) -j$(shell nproc) vm-build
-	tests/run -j 2 tests/lint.sh $(unit) tests/replay/run.sh tests/fuzz/run.sh tests/valgrind.sh \
-		tests/workload/test.sh $(e2e) tests/asan.sh $(vm)
+	tests/run tests/lint.sh $(unit) tests/replay/run.sh tests/fuzz/run.sh tests/valgrind.sh \
+		tests/workload/test.sh $(e2e) tests/asan.sh
 
 check-fast: tests-build
 	tests/run tests/lint.sh $(unit) tests/replay/run.sh
