@@ -219,6 +219,52 @@ static void test_by_sysfs(void **state)
 	src_end();
 }
 
+static void assert_hidden(const char *device)
+{
+	const struct ft_ev_inv_host *e = nth(FT_KIND_inv_host, 0);
+
+	assert_non_null(e);
+	assert_true(text_has(&e->h, e->what, device));
+	assert_true(text_has(&e->h, e->reason, "0 lanes"));
+}
+
+/* A virtual function in a virtual machine: its Link Status is 0, and it is not gone. */
+static void test_hidden(void **state)
+{
+	(void)state;
+	put_pci(&(struct pci_spec){ "pci0000:00/0000:00:05.0", 0x020000, 0x15b3, 0x101e, -1,
+				    "Unknown", "0", GEN4, "16" });
+	put_config("0000:00:05.0", 0, 0);
+	rows_start();
+	assert_hidden("0000:00:05.0");
+	run_ms(10 * FAST_MS);
+	assert_int_equal(src->nlinks, 1);
+	assert_int_equal(src->links[0].known, true);
+	assert_int_equal(src->links[0].now.width, FT_NONE_U32);
+	assert_int_equal(nseen, 1);
+	set_status("0000:00:05.0", 0xffff);
+	assert_int_equal(((const struct ft_ev_pcie_gone *)expect(FT_KIND_pcie_gone, 0))->how_seen,
+			 PCIE_GONE_ONES);
+	src_end();
+}
+
+/* The same below a port that is emulated: what that says of the link is made up. */
+static void test_hidden_below(void **state)
+{
+	(void)state;
+	set_text(NIC, "current_link_width", "0\n");
+	set_text(NIC, "current_link_speed", "Unknown     ");
+	set_status(NIC_PORT, GEN1_X16);
+	rows_start();
+	assert_hidden(NIC);
+	run_ms(10 * FAST_MS);
+	assert_int_equal(src->nlinks, 1);
+	assert_string_equal(src->links[0].device, GPU);
+	assert_null(nth(FT_KIND_pcie_link, 0));
+	assert_null(nth(FT_KIND_pcie_gone, 0));
+	src_end();
+}
+
 /* Firmware first: no AER service, and counters that stay 0 or are not there. */
 static void test_firmware_first(void **state)
 {
@@ -254,6 +300,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_counters, two_links, machine_free),
 		cmocka_unit_test_setup_teardown(test_rows, two_links, machine_free),
 		cmocka_unit_test_setup_teardown(test_no_links, machine_new, machine_free),
+		cmocka_unit_test_setup_teardown(test_hidden, machine_new, machine_free),
+		cmocka_unit_test_setup_teardown(test_hidden_below, two_links, machine_free),
 		cmocka_unit_test_setup_teardown(test_by_sysfs, two_links, machine_free),
 		cmocka_unit_test_setup_teardown(test_firmware_first, two_links, machine_free),
 	};

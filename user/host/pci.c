@@ -348,6 +348,14 @@ bool ft_pci_hop_tells_active(const struct ft_pci_hop *hop)
 	return hop->port && hop->port->tells_active && (hop->port->active || !answers);
 }
 
+bool ft_pci_hop_hides(const struct ft_pci_hop *hop)
+{
+	const struct ft_pci_dev *d = hop->device;
+
+	return d->physfn < 0 && !d->error && !d->gone && d->now.width == FT_NONE_U32 &&
+	       d->max.width != FT_NONE_U32;
+}
+
 size_t ft_pci_path(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft_pci_hop *hops,
 		   size_t max)
 {

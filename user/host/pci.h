@@ -78,6 +78,11 @@ struct ft_pci_hop {
 bool ft_pci_hop_tells_active(const struct ft_pci_hop *hop);
 /* false: no link above it (inside a switch, or part of the root complex). */
 bool ft_pci_hop(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft_pci_hop *out);
+/*
+ * The device answers, and its Link Status says 0 lanes: virtual functions in a virtual machine keep
+ * those bits 0 (PCI Express, SR-IOV: reserved). What an emulated port above says is made up then.
+ */
+bool ft_pci_hop_hides(const struct ft_pci_hop *hop);
 /* Whether the kernel handles AER of what is below the port: its root port does. */
 uint8_t ft_pci_os_aer(const struct ft_pci *p, const struct ft_pci_dev *port);
 /* Links from a device up to the root, the device's own first. Returns their number. */

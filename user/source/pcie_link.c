@@ -6,7 +6,7 @@ bool pcie_link_of(const struct ft_pci *p, const struct ft_pci_dev *d, struct pci
 	const struct ft_pci_dev *upper;
 	struct ft_pci_hop hop;
 
-	if (d->physfn >= 0 || !ft_pci_hop(p, d, &hop))
+	if (d->physfn >= 0 || !ft_pci_hop(p, d, &hop) || (hop.port && ft_pci_hop_hides(&hop)))
 		return false;
 	upper = hop.port ? hop.port : hop.device;
 	*out = (struct pcie_link){ .cap = upper->cap,
@@ -114,6 +114,9 @@ static struct ft_pci_link decode(const struct pcie_link *l, uint16_t status)
 		now.width = 0;
 	if (!now.width)
 		now.gen = FT_NONE_U32;
+	/* Who answers has a link: its own register hides it. */
+	if (!now.width && !l->port[0])
+		now.width = FT_NONE_U32;
 	return now;
 }
 

@@ -46,7 +46,7 @@ static inline const char *pcie_link_upper(const struct pcie_link *l)
 	return l->port[0] ? l->port : l->device;
 }
 
-/* The link above a device; false when there is none. */
+/* The link above a device; false when there is none, or nothing true can be read of it. */
 bool pcie_link_of(const struct ft_pci *p, const struct ft_pci_dev *d, struct pcie_link *out);
 /* A look at it: emits pcie.link and pcie.gone of what is new. */
 void pcie_link_status(struct pcie_link *l, const struct pcie_msg *m, const struct ft_emit *emit);

@@ -156,8 +156,26 @@ static void blind_registers(const struct ft_pcie_src *s)
 	pcie_unseen_emit(what, sysfs_error(s), why, &s->emit);
 }
 
+static void blind_hidden(const struct ft_pcie_src *s)
+{
+	struct ft_pci_hop hop;
+	char what[96];
+
+	for (size_t i = 0; i < s->tree->n; i++) {
+		const struct ft_pci_dev *d = &s->tree->v[i];
+
+		if (!d->on_path || !ft_pci_hop(s->tree, d, &hop) || !ft_pci_hop_hides(&hop))
+			continue;
+		ft_fmt(what, "PCIe link of %s", d->bdf);
+		pcie_unseen_emit(what, -ENODATA,
+				 "its registers say 0 lanes: a virtual function, as it seems",
+				 &s->emit);
+	}
+}
+
 void pcie_blind_emit(const struct ft_pcie_src *s)
 {
+	blind_hidden(s);
 	blind_aer(s);
 	blind_registers(s);
 }
