@@ -64,6 +64,60 @@ static void test_hot_plug(void **state)
 	src_end();
 }
 
+static void put_function(const char *bdf, const char *physfn)
+{
+	char text[64];
+
+	ft_fmt(text, "pci0000:00/" NIC_PORT "/%s", bdf);
+	put_pci(&(struct pci_spec){ text, 0x020000, 0x15b3, 0x101e, 0, GEN4, "8", GEN4, "8" });
+	ft_fmt(text, FT_PCI_DIR "/%s/physfn", bdf);
+	if (physfn)
+		put_link(text, physfn);
+}
+
+/* The tree was read and taken once more. */
+static void rescan(void)
+{
+	const uint64_t before = src->scanned_ns;
+
+	for (int i = 0; i < 1000 && (src->scanned_ns == before || src->scan); i++) {
+		run_ms(10);
+		ft_pcie_src_tick(src);
+	}
+	assert_true(src->scanned_ns != before && !src->scan);
+}
+
+/* Virtual functions and the second port of a card come and go, the card stays: no hot plug. */
+static void test_functions(void **state)
+{
+	(void)state;
+	src_start(FAST_MS);
+	put_function("0000:02:00.1", NULL);
+	put_function("0000:02:00.2", "../" NIC);
+	rescan();
+	assert_non_null(ft_pci_find(src->tree, "0000:02:00.2"));
+	assert_int_equal(ft_pci_find(src->tree, "0000:02:00.2")->physfn,
+			 ft_pci_find(src->tree, NIC) - src->tree->v);
+	take_out("0000:02:00.1");
+	take_out("0000:02:00.2");
+	rescan();
+	assert_null(ft_pci_find(src->tree, "0000:02:00.2"));
+	assert_null(nth(FT_KIND_pcie_hotplug, 0));
+	assert_null(nth(FT_KIND_pcie_gone, 0));
+	/* but with its card a function is gone, a virtual one with its physical one */
+	put_function("0000:02:00.1", NULL);
+	put_function("0000:02:00.2", "../" NIC);
+	rescan();
+	take_out(NIC);
+	take_out("0000:02:00.1");
+	take_out("0000:02:00.2");
+	rescan();
+	assert_int_equal(((const struct ft_ev_pcie_gone *)nth(FT_KIND_pcie_gone, 1))->how_seen,
+			 PCIE_GONE_REMOVED);
+	assert_null(nth(FT_KIND_pcie_gone, 2));
+	src_end();
+}
+
 /* A link whose port nobody cared for until a GPU came. */
 static void test_new_port(void **state)
 {
@@ -295,6 +349,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_hot_plug, two_links, machine_free),
+		cmocka_unit_test_setup_teardown(test_functions, two_links, machine_free),
 		cmocka_unit_test_setup_teardown(test_new_port, two_links, machine_free),
 		cmocka_unit_test_setup_teardown(test_note, two_links, machine_free),
 		cmocka_unit_test_setup_teardown(test_counters, two_links, machine_free),

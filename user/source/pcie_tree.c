@@ -88,6 +88,18 @@ static bool differs(const struct ft_pci *a, const struct ft_pci_dev *x, const st
 	       memcmp(&was.possible, &is.possible, sizeof(is.possible)) != 0;
 }
 
+/* Whether a function of the device is in the tree: domain, bus and number say which device it is. */
+static bool has_device(const struct ft_pci *p, const struct ft_pci_dev *d)
+{
+	size_t len = strcspn(d->bdf, ".");
+
+	for (size_t i = 0; i < p->n; i++)
+		if (!strncmp(p->v[i].bdf, d->bdf, len) && p->v[i].bdf[len] == '.')
+			return true;
+	return false;
+}
+
+/* A function that comes or goes while its device stays, as virtual ones do, is no hot plug. */
 static void tell_added(struct ft_pcie_src *s, const struct ft_pci *now)
 {
 	uint64_t ts = ft_mono_ns();
@@ -98,9 +110,10 @@ static void tell_added(struct ft_pcie_src *s, const struct ft_pci *now)
 		if (d->role == FT_PCI_OTHER || (old && !differs(s->tree, old, now, d)))
 			continue;
 		ft_pci_emit_dev(now, d, ts, to_emit, s);
-		if (old)
+		if (old || d->physfn >= 0)
 			continue;
-		emit_hotplug(s, now, d);
+		if (!has_device(s->tree, d))
+			emit_hotplug(s, now, d);
 		pcie_scan_want(s, ts + SCAN_DRIVERS_NS);
 	}
 }
@@ -110,7 +123,7 @@ static void tell_removed(struct ft_pcie_src *s, const struct ft_pci *now)
 	for (size_t i = 0; i < s->tree->n; i++) {
 		const struct ft_pci_dev *d = &s->tree->v[i];
 
-		if (d->role != FT_PCI_OTHER && !ft_pci_find(now, d->bdf))
+		if (d->role != FT_PCI_OTHER && d->physfn < 0 && !has_device(now, d))
 			pcie_gone_emit(d->parent >= 0 ? s->tree->v[d->parent].bdf : "", d->bdf,
 				       PCIE_GONE_REMOVED, false, ft_mono_ns(), &s->emit);
 	}
