@@ -265,14 +265,25 @@ static inline const void *expect(enum ft_kind kind, size_t n)
 	return nth(kind, n);
 }
 
-/* So many looks at each link have been made since. */
+/* So many looks at a link have been made since; with ticks now and then. */
+static inline void looks_at(int port, unsigned int n)
+{
+	const unsigned int until = reads_of(port) + n;
+
+	for (int i = 0; i < 1000 && reads_of(port) < until; i++) {
+		run_ms(5);
+		if (i % 100 == 99)
+			ft_pcie_src_tick(src);
+	}
+	assert_true(reads_of(port) >= until);
+	run_ms(5);
+}
+
+/* So many looks at each. */
 static inline void looks(unsigned int n)
 {
-	const unsigned int from[PORTS] = { reads_of(0), reads_of(1) };
-
-	for (int i = 0; i < 1000 && (reads_of(0) < from[0] + n || reads_of(1) < from[1] + n); i++)
-		run_ms(5);
-	run_ms(5);
+	looks_at(0, n);
+	looks_at(1, n);
 }
 
 static inline bool text_has(const struct ft_hdr *ev, struct ft_str s, const char *part)

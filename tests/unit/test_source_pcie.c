@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+#include "host/fs.h"
 #include "pcie_fixture.h"
 
 #define FAST_MS 10
@@ -277,7 +278,84 @@ static void test_stuck(void **state)
 	reads_hang(0, false);
 	set_status(GPU_PORT, GEN3_X8);
 	link_change(1, 5, 16, 3, 8);
+	e = expect(FT_KIND_inv_host, 1);
+	assert_true(text_has(&e->h, e->what, GPU));
+	assert_true(text_has(&e->h, e->reason, "watched again"));
+	/* and the next time is told as well */
+	reads_hang(0, true);
+	e = expect(FT_KIND_inv_host, 2);
+	assert_int_equal(e->error, -ETIMEDOUT);
+	reads_hang(0, false);
+	src_end();
+}
+
+/* Each link has its own time: a turn that lasts long is no read that does. */
+static void test_stuck_one(void **state)
+{
+	uint64_t from, now;
+
+	(void)state;
+	src_start(FAST_MS);
+	looks(2);
+	reads_hang(0, true);
+	while (!pcie_poll_stuck(src->poll, ft_mono_ns(), 300 * NSEC_PER_MSEC))
+		usleep(1000);
+	reads_hang(1, true);
+	from = ft_mono_ns();
+	reads_hang(0, false);
+	while (strcmp(pcie_poll_stuck(src->poll, ft_mono_ns(), 0) ?: "", NIC_PORT) != 0)
+		usleep(1000);
+	now = ft_mono_ns();
+	assert_null(pcie_poll_stuck(src->poll, now, now - from + 1));
+	reads_hang(1, false);
+	src_end();
+}
+
+/* Threads that hang at a link, and the one that looks at the others. */
+static void threads_are(unsigned int n)
+{
+	unsigned int there = 0;
+
+	for (int i = 0; i < 1000 && there != n; i++) {
+		_cleanup_names_ struct ft_names names = {};
+
+		assert_int_equal(ft_names_read("", "/proc/self/task", &names), 0);
+		there = names.n - 1;
+		run_ms(5);
+	}
+	assert_int_equal(there, n);
+}
+
+/* The tree is read anew while a read hangs: the hanging thread is kept, and its link left alone. */
+static void test_stuck_rescan(void **state)
+{
+	uint32_t number;
+
+	(void)state;
+	src_start(FAST_MS);
+	looks(2);
+	reads_hang(0, true);
+	while (!pcie_poll_stuck(src->poll, ft_mono_ns(), 300 * NSEC_PER_MSEC))
+		usleep(1000);
+	for (int i = 0; i < 3; i++) {
+		number = src->number;
+		pcie_scan_want(src, 0);
+		for (int k = 0; k < 1000 && src->number == number; k++) {
+			run_ms(5);
+			pcie_scan_due(src, ft_mono_ns());
+		}
+		assert_int_equal(src->number, number + 1);
+		assert_true(src->links[0].stuck);
+		assert_string_equal(src->stuck[0].upper, GPU_PORT);
+		assert_null(src->stuck[1].poll);
+	}
+	looks_at(1, 3);
+	assert_non_null(nth(FT_KIND_inv_host, 0));
 	assert_null(nth(FT_KIND_inv_host, 1));
+	reads_hang(0, false);
+	expect(FT_KIND_inv_host, 1);
+	threads_are(1);
+	looks_at(0, 3); /* its registers were found again */
 	src_end();
 }
 
@@ -311,6 +389,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_asleep, two_links, machine_free),
 		cmocka_unit_test_setup_teardown(test_asleep_at_attach, two_links, machine_free),
 		cmocka_unit_test_setup_teardown(test_stuck, two_links, machine_free),
+		cmocka_unit_test_setup_teardown(test_stuck_one, two_links, machine_free),
+		cmocka_unit_test_setup_teardown(test_stuck_rescan, two_links, machine_free),
 		cmocka_unit_test_setup_teardown(test_stuck_end, two_links, machine_free),
 	};
 

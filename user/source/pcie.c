@@ -9,7 +9,8 @@
 #include "source/pcie.h"
 
 #define INTERVAL_MS 100
-#define MESSAGES    64 /* in a row, then others have their turn */
+#define LATE_NS	    (200 * NSEC_PER_MSEC) /* no register takes so long that is there */
+#define MESSAGES    64			  /* in a row, then others have their turn */
 
 /* --- messages --- */
 static void start_poll(struct ft_pcie_src *s);
@@ -38,10 +39,17 @@ static void on_asleep(struct ft_pcie_src *s, struct pcie_link *l)
 	pcie_unseen_emit(what, -EHOSTDOWN, "asleep: a read would wake it up", &s->emit);
 }
 
-static void on_error(struct ft_pcie_src *s, struct pcie_link *l, int error)
+static void link_unseen(struct ft_pcie_src *s, const struct pcie_link *l, int error,
+			const char *why)
 {
 	char what[96];
 
+	ft_fmt(what, "PCIe link %s - %s", l->port, l->device);
+	pcie_unseen_emit(what, error, why, &s->emit);
+}
+
+static void on_error(struct ft_pcie_src *s, struct pcie_link *l, int error)
+{
 	/* Taken out of the tree: the next look at that tells. */
 	if (error == -ENODEV) {
 		pcie_scan_want(s, 0);
@@ -50,8 +58,7 @@ static void on_error(struct ft_pcie_src *s, struct pcie_link *l, int error)
 	if (l->unread)
 		return;
 	l->unread = true;
-	ft_fmt(what, "PCIe link %s - %s", l->port, l->device);
-	pcie_unseen_emit(what, error, strerror(-error), &s->emit);
+	link_unseen(s, l, error, strerror(-error));
 }
 
 static void on_status(struct ft_pcie_src *s, struct pcie_link *l, const struct pcie_msg *m)
@@ -139,20 +146,57 @@ static int poll_fill(struct ft_pcie_src *s, struct pcie_poll *p)
 	return 0;
 }
 
+/* Keeps a thread that hangs at the link apart. -EBUSY: there are too many. */
+static int stuck_keep(struct ft_pcie_src *s, const char *upper)
+{
+	struct pcie_link *l = pcie_link_find(s->links, s->nlinks, upper);
+	size_t i = 0;
+
+	while (i < PCIE_STUCK_MAX && s->stuck[i].poll)
+		i++;
+	if (i == PCIE_STUCK_MAX)
+		return -EBUSY;
+	ft_strcpy(s->stuck[i].upper, upper, sizeof(s->stuck[i].upper));
+	pcie_poll_leave(s->poll);
+	s->stuck[i].poll = ft_take_ptr(s->poll);
+	if (!l)
+		return 0;
+	l->stuck = true;
+	if (!l->unread)
+		link_unseen(s, l, -ETIMEDOUT, "no answer in time: not watched");
+	l->unread = true;
+	return 0;
+}
+
+/*
+ * The thread of before ends; we do not wait for it, it may hang. One that does would have the next
+ * hang at the same link: it is kept, and that link left alone.
+ */
+static int poll_retire(struct ft_pcie_src *s)
+{
+	const char *upper = s->poll ? pcie_poll_stuck(s->poll, ft_mono_ns(), LATE_NS) : NULL;
+
+	if (upper)
+		return stuck_keep(s, upper);
+	pcie_poll_drop(s->poll);
+	s->poll = NULL;
+	return 0;
+}
+
 /* The list of now, looked at by a new thread; the one before ends. */
 static void start_poll(struct ft_pcie_src *s)
 {
-	int err;
+	int err = poll_retire(s);
 
-	pcie_poll_end(s->poll);
-	s->poll = NULL;
-	err = pcie_poll_new(&s->poll, s->root, s->interval_ms, s->pipe[1], ++s->number);
+	s->number++; /* what one that hangs tells is of the list before */
+	if (!err)
+		err = pcie_poll_new(&s->poll, s->root, s->interval_ms, s->pipe[1], s->number);
 	if (!err)
 		err = poll_fill(s, s->poll);
 	if (!err && (s->nlinks || s->nfiles))
 		err = pcie_poll_start(s->poll);
-	if (err) {
-		pcie_poll_end(s->poll);
+	if (err && err != -EBUSY) {
+		pcie_poll_drop(s->poll);
 		s->poll = NULL;
 	}
 	s->poll_error = err;
@@ -163,27 +207,16 @@ static void stuck_back(struct ft_pcie_src *s, size_t i)
 {
 	struct pcie_link *l = pcie_link_find(s->links, s->nlinks, s->stuck[i].upper);
 
-	pcie_poll_end(s->stuck[i].poll);
+	pcie_poll_drop(s->stuck[i].poll);
 	s->stuck[i].poll = NULL;
-	if (l)
-		l->stuck = false;
+	if (l) {
+		l->stuck = l->unread = false;
+		link_unseen(s, l, 0, "it answered late: watched again");
+		/* Nor may its registers have been found meanwhile. */
+		if (!l->cap)
+			pcie_scan_want(s, 0);
+	}
 	start_poll(s);
-}
-
-static void stuck_now(struct ft_pcie_src *s, struct pcie_link *l, size_t i)
-{
-	char what[96];
-
-	l->stuck = true;
-	pcie_poll_leave(s->poll);
-	s->stuck[i].poll = ft_take_ptr(s->poll);
-	ft_strcpy(s->stuck[i].upper, pcie_link_upper(l), sizeof(s->stuck[i].upper));
-	start_poll(s);
-	if (l->unread)
-		return;
-	l->unread = true;
-	ft_fmt(what, "PCIe link %s - %s", l->port, l->device);
-	pcie_unseen_emit(what, -ETIMEDOUT, "no answer in time: not watched", &s->emit);
 }
 
 /*
@@ -192,23 +225,15 @@ static void stuck_now(struct ft_pcie_src *s, struct pcie_link *l, size_t i)
  */
 static void check_stuck(struct ft_pcie_src *s, uint64_t now)
 {
-	size_t i;
-	int k;
+	bool hangs, in_vain;
 
-	for (i = 0; i < PCIE_STUCK_MAX; i++)
+	for (size_t i = 0; i < PCIE_STUCK_MAX; i++)
 		if (s->stuck[i].poll && pcie_poll_has_left(s->stuck[i].poll))
 			stuck_back(s, i);
-	k = s->poll ? pcie_poll_stuck(s->poll, now) : -1;
-	if (k < 0)
-		return;
-	for (i = 0; i < PCIE_STUCK_MAX; i++) {
-		if (s->stuck[i].poll)
-			continue;
-		stuck_now(s, &s->links[s->link_of[k]], i);
-		return;
-	}
-	s->poll_error = -EBUSY;
-	pcie_rows_set(s);
+	hangs = s->poll && pcie_poll_stuck(s->poll, now, PCIE_POLL_STUCK_NS);
+	in_vain = s->poll_error == -EBUSY; /* it hung, and there was no room to keep it */
+	if (hangs != in_vain)
+		start_poll(s);
 }
 
 /* --- the source --- */

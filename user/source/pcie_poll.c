@@ -13,12 +13,14 @@
 
 /* File descriptors; -1: not there. */
 struct end {
+	char upper[16];
 	int config, speed, width;
 	int control, power; /* of the upper end: whether it may sleep, whether it does */
 	int below_control, below_power; /* of the other end */
 	uint16_t cap;
 	bool may_sleep, asleep, lost;
 	uint32_t last;
+	uint64_t look_ns; /* begin of the look that is under way, 0: none; for the main loop */
 };
 
 struct file {
@@ -38,9 +40,6 @@ struct pcie_poll {
 	pthread_cond_t cond;
 	bool started, stop, left;
 	bool alone; /* nobody waits for the thread: it frees all this */
-	/* written by the thread, read by the main loop */
-	uint64_t turn_ns; /* begin of the look at all links that is under way, 0: none */
-	int at;		  /* the link in turn */
 };
 
 /* --- what it opens --- */
@@ -79,7 +78,16 @@ int pcie_poll_link(struct pcie_poll *p, const struct pcie_watch *w)
 	if (!ends)
 		return -ENOMEM;
 	p->ends = ends;
-	e = (struct end){ -1, -1, -1, -1, -1, -1, -1, .cap = w->cap, .last = w->last };
+	e = (struct end){ .config = -1,
+			  .speed = -1,
+			  .width = -1,
+			  .control = -1,
+			  .power = -1,
+			  .below_control = -1,
+			  .below_power = -1,
+			  .cap = w->cap,
+			  .last = w->last };
+	ft_strcpy(e.upper, w->upper, sizeof(e.upper));
 	if (w->cap)
 		err = (e.config = open_at(p, w->upper, "config")) < 0 ? -errno : 0;
 	else if ((e.speed = open_at(p, w->upper, "current_link_speed")) < 0 ||
@@ -139,7 +147,7 @@ int pcie_poll_new(struct pcie_poll **out, const char *root, unsigned int interva
 
 	if (!p)
 		return -ENOMEM;
-	*p = (struct pcie_poll){ .interval_ms = interval_ms, .number = number, .at = -1 };
+	*p = (struct pcie_poll){ .interval_ms = interval_ms, .number = number };
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -305,11 +313,14 @@ static void turn(struct pcie_poll *p, size_t n)
 		if (!n || n % p->nends == i)
 			p->ends[i].may_sleep = may_sleep(&p->ends[i]);
 	for (size_t i = 0; i < p->nends; i++) {
-		__atomic_store_n(&p->at, (int)i, __ATOMIC_RELAXED);
-		if (!p->ends[i].lost)
-			look(p, &p->ends[i]);
+		struct end *e = &p->ends[i];
+
+		if (e->lost)
+			continue;
+		__atomic_store_n(&e->look_ns, ft_mono_ns(), __ATOMIC_RELAXED);
+		look(p, e);
+		__atomic_store_n(&e->look_ns, 0, __ATOMIC_RELAXED);
 	}
-	__atomic_store_n(&p->at, -1, __ATOMIC_RELAXED);
 }
 
 /* false: it shall end. */
@@ -336,13 +347,11 @@ static void *poll_run(void *arg)
 
 	for (; wait_until(p, next); next = MAX(next + interval, now)) {
 		now = ft_mono_ns();
-		__atomic_store_n(&p->turn_ns, now, __ATOMIC_RELAXED);
 		if (now >= second) {
 			each_second(p);
 			second = now + NSEC_PER_SEC;
 		}
 		turn(p, n++);
-		__atomic_store_n(&p->turn_ns, 0, __ATOMIC_RELAXED);
 	}
 	pthread_mutex_lock(&p->lock);
 	__atomic_store_n(&p->left, true, __ATOMIC_RELEASE);
@@ -376,36 +385,48 @@ bool pcie_poll_has_left(const struct pcie_poll *p)
 	return __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
 }
 
-void pcie_poll_end(struct pcie_poll *p)
+void pcie_poll_drop(struct pcie_poll *p)
 {
-	uint64_t ns = ft_mono_ns() + END_MS * NSEC_PER_MSEC;
-	const struct timespec t = { ns / NSEC_PER_SEC, ns % NSEC_PER_SEC };
-	bool left, hangs;
+	bool left;
 
 	if (!p)
 		return;
-	if (!p->started) {
-		poll_free(p);
-		return;
-	}
 	pthread_mutex_lock(&p->lock);
-	hangs = p->stop; /* it was asked long ago */
 	p->stop = true;
-	pthread_cond_broadcast(&p->cond);
-	while (!p->left && !hangs && !pthread_cond_timedwait(&p->cond, &p->lock, &t))
-		;
-	left = p->left;
+	left = p->left || !p->started;
 	p->alone = !left;
+	pthread_cond_broadcast(&p->cond);
 	pthread_mutex_unlock(&p->lock);
 	if (left)
 		poll_free(p);
 }
 
-int pcie_poll_stuck(const struct pcie_poll *p, uint64_t now_ns)
+void pcie_poll_end(struct pcie_poll *p)
 {
-	uint64_t turn_ns = __atomic_load_n(&p->turn_ns, __ATOMIC_RELAXED);
+	uint64_t ns = ft_mono_ns() + END_MS * NSEC_PER_MSEC;
+	const struct timespec t = { ns / NSEC_PER_SEC, ns % NSEC_PER_SEC };
 
-	if (!turn_ns || now_ns < turn_ns + PCIE_POLL_STUCK_NS)
-		return -1;
-	return __atomic_load_n(&p->at, __ATOMIC_RELAXED);
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	/* One that was asked long ago hangs. */
+	if (p->started && !p->stop) {
+		p->stop = true;
+		pthread_cond_broadcast(&p->cond);
+		while (!p->left && !pthread_cond_timedwait(&p->cond, &p->lock, &t))
+			;
+	}
+	pthread_mutex_unlock(&p->lock);
+	pcie_poll_drop(p);
+}
+
+const char *pcie_poll_stuck(const struct pcie_poll *p, uint64_t now_ns, uint64_t for_ns)
+{
+	for (size_t i = 0; i < p->nends; i++) {
+		uint64_t ns = __atomic_load_n(&p->ends[i].look_ns, __ATOMIC_RELAXED);
+
+		if (ns && now_ns >= ns + for_ns)
+			return p->ends[i].upper;
+	}
+	return NULL;
 }

@@ -50,12 +50,14 @@ int pcie_poll_link(struct pcie_poll *p, const struct pcie_watch *w);
 /* A file of counters, looked at once a second. Index or negative errno. */
 int pcie_poll_file(struct pcie_poll *p, const char *path);
 int pcie_poll_start(struct pcie_poll *p);
-/* Ends it; a thread that hangs in a read goes on alone and frees it later. */
+/* Ends it without waiting: a thread that is in a read goes on alone and frees it later. */
+void pcie_poll_drop(struct pcie_poll *p);
+/* The same, but waits a moment for the thread. */
 void pcie_poll_end(struct pcie_poll *p);
 
 #define PCIE_POLL_STUCK_NS (2 * NSEC_PER_SEC)
-/* Index of the link whose read has not come back for that long, -1 none. */
-int pcie_poll_stuck(const struct pcie_poll *p, uint64_t now_ns);
+/* Upper end of a link at which a look lasts for that long already, NULL none. */
+const char *pcie_poll_stuck(const struct pcie_poll *p, uint64_t now_ns, uint64_t for_ns);
 /* Asks the thread to end, without waiting; whether it has. */
 void pcie_poll_leave(struct pcie_poll *p);
 bool pcie_poll_has_left(const struct pcie_poll *p);
