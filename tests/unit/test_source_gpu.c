@@ -194,13 +194,46 @@ static void test_settle(void **state)
 	assert_true(seen[0].h.ts_ns - told_ns < 1000 * NSEC_PER_MSEC);
 	assert_names(clocks_line(0), "\"names\":[\"SwPowerCap\",\"HwSlowdown\","
 				     "\"HwThermalSlowdown\",\"BoardLimit\",\"Reliability\"]");
-	/* Idle and at work in turn: not a line for each change. */
+	/* A reason that comes and goes: not a line for each change. */
 	nseen = 0;
 	for (int i = 0; i < 10; i++) {
-		nvml_gpus("00000000:19:00.0 3 reasons=0x64c util=%d pstate=0\n", i % 2 * 50);
+		nvml_gpus("00000000:19:00.0 3 reasons=0x%x util=90 pstate=0\n",
+			  i % 2 ? 0x64c : 0x648);
 		run_for(2 * PERIOD_MS);
 	}
 	assert_in_range(nseen, 0, 2);
+}
+
+/* That it stops to work, and that it leaves P0 to P2: its link's speed may fall with it. */
+static void test_idle(void **state)
+{
+	static const struct {
+		unsigned int util, pstate;
+		bool told;
+	} steps[] = {
+		{ 0, 0, true },	  { 0, 2, false },  { 0, 8, true },
+		{ 0, 12, false }, { 0, 1, false },  { 40, 1, true },
+		{ 40, 5, true },  { 30, 5, false }, { 0, 5, true },
+	};
+
+	(void)state;
+	nvml_gpus("00000000:19:00.0 3 reasons=0x0 util=90 pstate=0\n");
+	start(opts_of(lib));
+	assert_int_equal(nseen, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		nseen = 0;
+		nvml_gpus("00000000:19:00.0 3 reasons=0x0 util=%u pstate=%u\n", steps[i].util,
+			  steps[i].pstate);
+		if (steps[i].told)
+			run_until(one_more);
+		else
+			run_for(5 * PERIOD_MS);
+		assert_int_equal(nseen, steps[i].told);
+		if (!steps[i].told)
+			continue;
+		assert_int_equal(clocks_line(0)->utilization, steps[i].util);
+		assert_int_equal(clocks_line(0)->pstate, steps[i].pstate);
+	}
 }
 
 static void test_links(void **state)
@@ -394,8 +427,8 @@ static void test_lost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(clocks), TEST(settle), TEST(links),      TEST(links_unused), TEST(hang),
-		TEST(slow),   TEST(crash),  TEST(no_library), TEST(lost),
+		TEST(clocks), TEST(settle), TEST(idle),	 TEST(links),	   TEST(links_unused),
+		TEST(hang),   TEST(slow),   TEST(crash), TEST(no_library), TEST(lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,8 +18,8 @@ struct gpu {
 
 void gpu_init(struct gpu *g);
 /*
- * Emits what is new of number nr of NVML's GPUs; what did not get worse at most once per
- * settle_ns.
+ * Emits what is new of number nr of NVML's GPUs; what did not get worse, nor tells whether it works,
+ * at most once per settle_ns.
  */
 void gpu_take(struct gpu *g, const struct ft_nvml_state *st, size_t nr, uint64_t settle_ns,
 	      const struct ft_emit *emit);
@@ -32,7 +32,7 @@ struct gpu_opts {
 	unsigned int attach_ms;	  /* so long the first round is waited for */
 	unsigned int period_ms;	  /* of the rounds */
 	unsigned int links_every; /* so many rounds ask the NVLinks once */
-	unsigned int settle_ms;	  /* between two lines of a GPU, unless something got worse */
+	unsigned int settle_ms;	  /* between two lines of a GPU of what did not get worse */
 	unsigned int answer_ms;	  /* then it is named that there is no answer */
 	unsigned int kill_ms;	  /* then the process is ended */
 	unsigned int retry_ms;	  /* then another is started; doubled each time in a row */

@@ -7,6 +7,8 @@
 	(FT_CLOCKS_HW_SLOWDOWN | FT_CLOCKS_SW_THERMAL | FT_CLOCKS_HW_THERMAL |                     \
 	 FT_CLOCKS_HW_POWER_BRAKE)
 
+#define PSTATE_WORKS 2 /* P0 to P2 */
+
 /* --- records --- */
 static void emit_missing(const struct ft_emit *emit, size_t nr, const struct ft_nvml_state *st)
 {
@@ -91,9 +93,18 @@ static uint64_t faults(const struct ft_nvml_state *st)
 	return st->reasons == FT_NONE_U64 ? 0 : st->reasons & FAULTS;
 }
 
+/* It begins or ends its work, or leaves the states in which it works: its link may follow it. */
+static bool load_changed(const struct ft_nvml_state *told, const struct ft_nvml_state *st)
+{
+	if (is_busy(st) != is_busy(told))
+		return st->utilization != FT_NONE_U8;
+	return told->pstate <= PSTATE_WORKS && st->pstate > PSTATE_WORKS &&
+	       st->pstate != FT_NONE_U8;
+}
+
 /*
  * A power cap comes and goes many times a minute on a GPU that does its work: what got worse, and
- * that it works, is told at once, all else at most once per settle_ns.
+ * whether it works, is told at once, all else at most once per settle_ns.
  */
 static bool clocks_are_news(const struct gpu *g, const struct ft_nvml_state *st, uint64_t now_ns,
 			    uint64_t settle_ns)
@@ -103,7 +114,7 @@ static bool clocks_are_news(const struct gpu *g, const struct ft_nvml_state *st,
 	if (!g->told_ns)
 		return st->reasons != FT_NONE_U64 || st->pstate != FT_NONE_U8 ||
 		       st->utilization != FT_NONE_U8;
-	if (faults(st) & ~faults(told) || (is_busy(st) && !is_busy(told)))
+	if (faults(st) & ~faults(told) || load_changed(told, st))
 		return true;
 	if (st->reasons == told->reasons && st->pstate == told->pstate &&
 	    is_busy(st) == is_busy(told) &&
