@@ -148,6 +148,7 @@ static void test_unknown(void **state)
 	struct ft_pci_path sum;
 
 	(void)state;
+	put("/sys/bus/pci/devices/0000:14:00.1/power/runtime_status", "suspended\n");
 	assert_int_equal(ft_pci_read(machine_root, ANSWER_MS, &p), 0);
 
 	/* All ones: gone, not Gen6 x63. */
@@ -160,13 +161,14 @@ static void test_unknown(void **state)
 	/* Asleep: not woken up for our sake. */
 	assert_int_equal(dev(p, "0000:84:00.0")->error, -EHOSTDOWN);
 
-	/* A virtual function has its physical function's link. */
+	/* A virtual function has its physical function's link, and is not asked for one. */
+	assert_int_equal(dev(p, "0000:14:00.1")->error, 0);
 	ft_pci_path_sum(p, dev(p, "0000:14:00.1"), &sum);
 	assert_link(sum.now, 5, 16);
 }
 
 static int pci_lines, gpu_lines, host_lines;
-static char serves_31[256];
+static char serves_31[256], last_serves[16];
 
 static void count(void *ctx, struct ft_hdr *ev)
 {
@@ -178,6 +180,8 @@ static void count(void *ctx, struct ft_hdr *ev)
 	pci_lines += ev->kind == FT_KIND_inv_pci;
 	gpu_lines += ev->kind == FT_KIND_inv_gpu;
 	host_lines += ev->kind == FT_KIND_inv_host;
+	if (ev->kind == FT_KIND_inv_pci)
+		ft_str_copy(ev, e->serves, last_serves, sizeof(last_serves));
 	if (ev->kind == FT_KIND_inv_pci && ft_str_is(ev, e->device, "0000:31:00.0")) {
 		assert_true(ft_str_is(ev, e->port, "0000:30:01.0"));
 		assert_int_equal(e->now__gen, 4);
@@ -195,6 +199,8 @@ static void test_emit(void **state)
 	ft_pci_emit(p, 1, count, NULL);
 	assert_int_equal(pci_lines,
 			 2 * 17); /* two links for each of 8 GPUs, 8 NICs, 1 virtual function */
+	/* which is the last, so that it takes nobody's place */
+	assert_string_equal(last_serves, "0000:14:00.1");
 	assert_int_equal(gpu_lines, 8);
 	assert_int_equal(host_lines, 2); /* GPU 6 gone, NIC 7 asleep */
 	assert_string_equal(serves_31, "0000:33:00.0 0000:34:00.0 ");

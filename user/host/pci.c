@@ -250,6 +250,22 @@ static bool is_upper_end(const struct ft_pci_dev *d)
 	return d->on_path && d->parent < 0 && d->max.width != FT_NONE_U32;
 }
 
+static void dev_ask(const struct ft_pci *p, const char *root, int timeout_ms, struct ft_pci_dev *d)
+{
+	/* A virtual function has the link of its physical one, which was asked before. */
+	if (d->physfn >= 0) {
+		d->error = p->v[d->physfn].error;
+		d->gone = p->v[d->physfn].gone;
+		return;
+	}
+	if (d->on_path)
+		read_link(root, timeout_ms, d);
+	if (is_upper_end(d) && !d->error && !d->gone)
+		pci_config_read(root, timeout_ms, d);
+	if (d->role == FT_PCI_GPU)
+		read_gpu(root, timeout_ms, d);
+}
+
 static int tree_read(struct ft_pci *p, const char *root, int timeout_ms)
 {
 	_cleanup_names_ struct ft_names names = {};
@@ -271,14 +287,8 @@ static int tree_read(struct ft_pci *p, const char *root, int timeout_ms)
 	mark_paths(p);
 	pci_services_read(p, root);
 	pci_slots_read(p, root);
-	for (size_t i = 0; i < p->n; i++) {
-		if (p->v[i].on_path)
-			read_link(root, timeout_ms, &p->v[i]);
-		if (is_upper_end(&p->v[i]) && !p->v[i].error && !p->v[i].gone)
-			pci_config_read(root, timeout_ms, &p->v[i]);
-		if (p->v[i].role == FT_PCI_GPU)
-			read_gpu(root, timeout_ms, &p->v[i]);
-	}
+	for (size_t i = 0; i < p->n; i++)
+		dev_ask(p, root, timeout_ms, &p->v[i]);
 	return 0;
 }
 

@@ -122,7 +122,7 @@ const char *ft_pci_link_text(struct ft_pci_link l, char out[32]);
 
 /*
  * inv.pci of each link on the way to each GPU and NIC, inv.gpu of each GPU, inv.host of each device
- * that did not answer.
+ * that did not answer. Virtual functions come last.
  */
 void ft_pci_emit(const struct ft_pci *p, uint64_t ts_ns, ft_sink_fn sink, void *ctx);
 /* The same of one device. */

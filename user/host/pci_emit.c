@@ -81,7 +81,8 @@ void ft_pci_emit_dev(const struct ft_pci *p, const struct ft_pci_dev *d, uint64_
 		emit_gpu(d, ts_ns, sink, ctx);
 	for (size_t i = 0; i < n; i++)
 		emit_hop(p, &hops[i], d, ts_ns, sink, ctx);
-	if (d->gone || d->error)
+	/* A virtual function has that of its physical one. */
+	if ((d->gone || d->error) && d->physfn < 0)
 		emit_missing(d, "PCIe link", d->gone ? -ENODEV : d->error, ts_ns, sink, ctx);
 	if (d->gpu_error)
 		emit_missing(d, "GPU index and model", d->gpu_error, ts_ns, sink, ctx);
@@ -89,6 +90,9 @@ void ft_pci_emit_dev(const struct ft_pci *p, const struct ft_pci_dev *d, uint64_
 
 void ft_pci_emit(const struct ft_pci *p, uint64_t ts_ns, ft_sink_fn sink, void *ctx)
 {
-	for (size_t i = 0; i < p->n; i++)
-		ft_pci_emit_dev(p, &p->v[i], ts_ns, sink, ctx);
+	/* Hundreds of virtual functions come last: for them there may be no room. */
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < p->n; i++)
+			if ((p->v[i].physfn >= 0) == pass)
+				ft_pci_emit_dev(p, &p->v[i], ts_ns, sink, ctx);
 }
