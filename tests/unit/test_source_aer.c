@@ -66,13 +66,25 @@ static void test_names(void **state)
 	}
 }
 
-/* All bits at once: the longest record. */
+/* Records that stand for many have no status: that is unknown, not all of them. */
+static void test_no_status(void **state)
+{
+	struct ft_rec rec;
+
+	(void)state;
+	new_aer(&rec, NONFATAL, FT_NONE_U32);
+	ft_aer_texts(&rec);
+	is_data(&rec, "\"status\":null");
+	is_data(&rec, "\"errors\":[]");
+}
+
+/* All bits but one at once: the longest record. */
 static void test_all_bits(void **state)
 {
 	struct ft_rec rec;
 
 	(void)state;
-	new_aer(&rec, NONFATAL, 0xffffffff)->bus = FT_AER_BUS_CXL;
+	new_aer(&rec, NONFATAL, 0xfffffffe)->bus = FT_AER_BUS_CXL;
 	ft_aer_texts(&rec);
 	is_data(&rec, "\"bus_type\":\"CXL\"");
 	is_data(&rec, "\"TLPXlatBlocked\"]");
@@ -167,9 +179,9 @@ static void test_gone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names), cmocka_unit_test(test_all_bits),
-		cmocka_unit_test(test_tlp),   cmocka_unit_test(test_flit),
-		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_names),	 cmocka_unit_test(test_no_status),
+		cmocka_unit_test(test_all_bits), cmocka_unit_test(test_tlp),
+		cmocka_unit_test(test_flit),	 cmocka_unit_test(test_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

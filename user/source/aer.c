@@ -43,11 +43,19 @@ static const char *const uncorrectable[32] = {
 #define CLASS_CORRECTABLE 2
 #define GONE_INACCESSIBLE 2
 
-const char *ft_aer_name(uint8_t aer_class, unsigned int bit)
+void ft_aer_names(struct ft_rec *rec, struct ft_str *field, uint8_t aer_class, uint32_t status)
 {
-	if (bit >= 32)
-		return NULL;
-	return aer_class == CLASS_CORRECTABLE ? correctable[bit] : uncorrectable[bit];
+	const char *const *names = aer_class == CLASS_CORRECTABLE ? correctable : uncorrectable;
+	char text[16];
+
+	if (status == FT_NONE_U32 || aer_class == FT_NONE_U8)
+		return;
+	for (unsigned int bit = 0; bit < 32; bit++) {
+		if (!(status & 1u << bit))
+			continue;
+		ft_fmt(text, "bit %u", bit);
+		ft_rec_strs_add(rec, field, names[bit] ?: text);
+	}
 }
 
 /* Where a header has what. */
@@ -108,20 +116,6 @@ static void tlp_texts(struct ft_rec *rec, struct ft_ev_pcie_aer *e)
 	}
 }
 
-static void error_texts(struct ft_rec *rec, struct ft_ev_pcie_aer *e)
-{
-	char text[16];
-
-	for (unsigned int bit = 0; bit < 32; bit++) {
-		const char *name = ft_aer_name(e->aer_class, bit);
-
-		if (!(e->status & 1u << bit))
-			continue;
-		ft_fmt(text, "bit %u", bit);
-		ft_rec_strs_add(rec, &e->errors, name ?: text);
-	}
-}
-
 void ft_aer_texts(struct ft_rec *rec)
 {
 	struct ft_ev_pcie_aer *e = (void *)rec->buf;
@@ -133,7 +127,7 @@ void ft_aer_texts(struct ft_rec *rec)
 		tlp_texts(rec, e);
 	if (bus)
 		ft_rec_str(rec, &e->bus_type, bus == FT_AER_BUS_CXL ? "CXL" : "PCIe");
-	error_texts(rec, e);
+	ft_aer_names(rec, &e->errors, e->aer_class, e->status);
 }
 
 /* The kernel reads no register of an endpoint that reports a fatal error: its link may be dead. */

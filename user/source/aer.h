@@ -6,10 +6,11 @@
 #include "event/event.h"
 
 /*
- * The kernel's short name of a status bit ("RxErr"), as the files aer_dev_* have it; NULL for a bit
- * that has none. aer_class: of AER (0 non-fatal, 1 fatal, 2 correctable).
+ * Adds the kernel's short names of status bits ("RxErr"), as the files aer_dev_* have them, to a
+ * field of names; "bit 6" for a bit that has none, nothing where the class or the status is unknown:
+ * without the class a bit has two meanings. aer_class: of AER (0 non-fatal, 1 fatal, 2 correctable).
  */
-const char *ft_aer_name(uint8_t aer_class, unsigned int bit);
+void ft_aer_names(struct ft_rec *rec, struct ft_str *field, uint8_t aer_class, uint32_t status);
 
 /*
  * Completes a pcie.aer record of the kernel's side: names of the status bits, the bus, and what the

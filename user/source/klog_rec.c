@@ -1,38 +1,7 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /* Records of what lines of the kernel log say. */
+#include "source/aer.h"
 #include "source/klog.h"
-
-/* aer.c, aer_correctable_error_string and aer_uncorrectable_error_string, 5.10 to 7.3. */
-static const char *const correctable[32] = {
-	[0] = "RxErr",	  [6] = "BadTLP",	[7] = "BadDLLP",     [8] = "Rollover",
-	[12] = "Timeout", [13] = "NonFatalErr", [14] = "CorrIntErr", [15] = "HeaderOF",
-};
-
-static const char *const uncorrectable[32] = {
-	[0] = "Undefined",	[4] = "DLP",
-	[5] = "SDES",		[12] = "TLP",
-	[13] = "FCP",		[14] = "CmpltTO",
-	[15] = "CmpltAbrt",	[16] = "UnxCmplt",
-	[17] = "RxOF",		[18] = "MalfTLP",
-	[19] = "ECRC",		[20] = "UnsupReq",
-	[21] = "ACSViol",	[22] = "UncorrIntErr",
-	[23] = "BlockedTLP",	[24] = "AtomicOpBlocked",
-	[25] = "TLPBlockedErr", [26] = "PoisonTLPBlocked",
-};
-
-static void aer_names(struct ft_rec *rec, struct ft_str *field, uint8_t aer_class, uint32_t status)
-{
-	const char *const *names = aer_class == 2 ? correctable : uncorrectable;
-	char unknown[16];
-
-	/* Without the class a bit has two meanings. */
-	for (int i = 0; i < 32 && aer_class != FT_NONE_U8 && status != FT_NONE_U32; i++) {
-		if (!(status & 1u << i))
-			continue;
-		ft_fmt(unknown, "bit %d", i);
-		ft_rec_strs_add(rec, field, names[i] ? names[i] : unknown);
-	}
-}
 
 bool klog_same(const struct ft_klog_fact *a, const struct ft_klog_fact *b)
 {
@@ -52,7 +21,7 @@ static void rec_aer(const struct ft_klog_fact *f, uint64_t ts_ns, bool before, s
 	ft_strcpy(e->device, f->bdf, sizeof(e->device));
 	if (f->text[0])
 		ft_rec_strs_add(rec, &e->errors, f->text);
-	aer_names(rec, &e->errors, f->what, f->status);
+	ft_aer_names(rec, &e->errors, f->what, f->status);
 }
 
 static void rec_xid(const struct ft_klog_fact *f, uint64_t ts_ns, bool before, struct ft_rec *rec)
