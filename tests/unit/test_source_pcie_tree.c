@@ -197,6 +197,21 @@ static void test_counters(void **state)
 	src_end();
 }
 
+/* Each second, however seldom links are looked at. */
+static void test_counters_alone(void **state)
+{
+	unsigned int n;
+
+	(void)state;
+	src_start(60000);
+	looks_at(0, 1);
+	n = reads_of(0);
+	set_text(GPU, "aer_dev_correctable", "RxErr 000000007\n");
+	counter(0, GPU, "RxErr", 7, 7);
+	assert_int_equal(reads_of(0), n);
+	src_end();
+}
+
 /* --- what cannot be seen --- */
 static struct ft_probe rows[3];
 
@@ -353,6 +368,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_new_port, two_links, machine_free),
 		cmocka_unit_test_setup_teardown(test_note, two_links, machine_free),
 		cmocka_unit_test_setup_teardown(test_counters, two_links, machine_free),
+		cmocka_unit_test_setup_teardown(test_counters_alone, two_links, machine_free),
 		cmocka_unit_test_setup_teardown(test_rows, two_links, machine_free),
 		cmocka_unit_test_setup_teardown(test_no_links, machine_new, machine_free),
 		cmocka_unit_test_setup_teardown(test_hidden, machine_new, machine_free),

@@ -345,13 +345,16 @@ static void *poll_run(void *arg)
 	size_t n = 0;
 	bool alone;
 
-	for (; wait_until(p, next); next = MAX(next + interval, now)) {
+	while (wait_until(p, MIN(next, second))) {
 		now = ft_mono_ns();
 		if (now >= second) {
 			each_second(p);
-			second = now + NSEC_PER_SEC;
+			second = MAX(second + NSEC_PER_SEC, now);
 		}
-		turn(p, n++);
+		if (now >= next) {
+			turn(p, n++);
+			next = MAX(next + interval, now);
+		}
 	}
 	pthread_mutex_lock(&p->lock);
 	__atomic_store_n(&p->left, true, __ATOMIC_RELEASE);
