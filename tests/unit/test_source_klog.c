@@ -36,7 +36,7 @@ static void keep(void *ctx, const void *rec, size_t len)
 static const struct ft_emit emit = { keep, NULL };
 
 /* --- the probe table, without a kernel side --- */
-enum { KMSG, RTNETLINK, AER, HOTPLUG, NROWS };
+enum { KMSG, RTNETLINK, AER, HOTPLUG, HOTPLUG_KPROBE, HOTPLUG_UP, HOTPLUG_ALL, NROWS };
 static struct ft_probe table[NROWS];
 static bool no_table;
 #define BPF ((struct ft_bpf *)&table)
@@ -64,6 +64,9 @@ static void table_new(void)
 		[RTNETLINK] = { .object = "", .program = "rtnetlink" },
 		[AER] = { .object = "pcie", .program = "aer_event" },
 		[HOTPLUG] = { .object = "pcie", .program = "hp_change" },
+		[HOTPLUG_KPROBE] = { .object = "pcie", .program = "hp_change_kprobe" },
+		[HOTPLUG_UP] = { .object = "pcie", .program = "hp_changed" },
+		[HOTPLUG_ALL] = { .object = "pcie", .program = "hp_event" },
 	};
 
 	memcpy(table, rows, sizeof(rows));
@@ -451,6 +454,43 @@ static void test_once(void **state)
 	nth(1, FT_KIND_pcie_recovery);
 }
 
+/* The events of a slot that are told, as bits, with that program attached. */
+static unsigned int slot_told(int row)
+{
+	static const char *const words[] = { "Link Up", "Link Down", "Card present",
+					     "Card not present" };
+	unsigned int told = 0;
+
+	for (int i = HOTPLUG; i <= HOTPLUG_ALL; i++)
+		table[i].state = i == row ? FT_PROBE_ON : FT_PROBE_OFF;
+	nseen = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		char text[96];
+
+		ft_fmt(text, "pcieport 0000:12:00.0: pciehp: Slot(5): %s", words[i]);
+		line_at(8000000, text);
+	}
+	ft_klog_src_drain(src);
+	for (size_t i = 0; i < nseen; i++)
+		told |= 1u
+			<< ((const struct ft_ev_pcie_hotplug *)nth(i, FT_KIND_pcie_hotplug))->event;
+	return told;
+}
+
+/* Each program of the kernel side has its own events: of the others the log tells. */
+static void test_slots_once(void **state)
+{
+	(void)state;
+	assert_int_equal(ft_klog_src_new(&src, BPF, loop, &emit, pci, machine_root), 0);
+	ft_klog_src_drain(src);
+	assert_int_equal(slot_told(-1), 0xf);
+	assert_int_equal(slot_told(HOTPLUG), 1 << FT_KLOG_SLOT_UP | 1 << FT_KLOG_SLOT_PRESENT);
+	assert_int_equal(slot_told(HOTPLUG_KPROBE),
+			 1 << FT_KLOG_SLOT_UP | 1 << FT_KLOG_SLOT_PRESENT);
+	assert_int_equal(slot_told(HOTPLUG_UP), 0xf & ~(1 << FT_KLOG_SLOT_UP));
+	assert_int_equal(slot_told(HOTPLUG_ALL), 0);
+}
+
 /* Whoever may write to /dev/kmsg gets facility 1, whatever is asked for: never believed. */
 static void test_forged(void **state)
 {
@@ -581,6 +621,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_complete, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_absent, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_slots_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_forged, setup, teardown),
 		cmocka_unit_test(test_clock),
 		cmocka_unit_test(test_clock_mono),

@@ -264,8 +264,10 @@ static bool read_dpc(const struct line *l, const char *at, struct ft_klog_fact *
 /* "pciehp: Slot(5): Link Down" */
 static bool read_slot(const struct line *l, const char *at, struct ft_klog_fact *f)
 {
-	static const char *const events[] = { "Link Up", "Link Down", "Card present",
-					      "Card not present" };
+	static const char *const events[] = { [FT_KLOG_SLOT_UP] = "Link Up",
+					      [FT_KLOG_SLOT_DOWN] = "Link Down",
+					      [FT_KLOG_SLOT_PRESENT] = "Card present",
+					      [FT_KLOG_SLOT_ABSENT] = "Card not present" };
 	const char *end = strstr(at, "): ");
 
 	(void)l;

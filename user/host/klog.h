@@ -9,6 +9,14 @@
 #define FT_KLOG_TEXT	  256  /* of a line's text that is kept */
 #define FT_KLOG_LINK_DOWN 4    /* log_what of a NIC without link, which rtnetlink tells too */
 
+/* What befell a slot, of NAMES(hotplug) in events.def. */
+enum ft_klog_slot {
+	FT_KLOG_SLOT_UP,
+	FT_KLOG_SLOT_DOWN,
+	FT_KLOG_SLOT_PRESENT,
+	FT_KLOG_SLOT_ABSENT,
+};
+
 /* What a line is about besides a record of its own. */
 enum ft_klog_part {
 	FT_KLOG_WHOLE,	   /* the fact is complete */

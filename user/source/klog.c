@@ -246,30 +246,40 @@ static void take(struct ft_klog_src *s, struct dev *d, const struct ft_klog_fact
 /* --- lines --- */
 /*
  * Programs whose events have such lines for their second account. `what` is the value of the fact,
- * ANY for all.
+ * ANY for all. Before 7.0 no program tells "card present".
  */
 #define ANY 255
 static const struct {
 	uint16_t kind;
 	uint8_t what;
-	const char *object, *programs; /* the beginning of their names */
+	const char *object, *program; /* or its variant "_kprobe" */
 } otherwise[] = {
-	{ FT_KIND_pcie_aer, ANY, "pcie", "aer_" },
-	{ FT_KIND_pcie_hotplug, ANY, "pcie", "hp_" },
-	{ FT_KIND_pcie_recovery, 0, "pcie", "dpc_" },
+	{ FT_KIND_pcie_aer, ANY, "pcie", "aer_event" },
+	{ FT_KIND_pcie_hotplug, ANY, "pcie", "hp_event" },
+	{ FT_KIND_pcie_hotplug, FT_KLOG_SLOT_UP, "pcie", "hp_changed" },
+	{ FT_KIND_pcie_hotplug, FT_KLOG_SLOT_DOWN, "pcie", "hp_change" },
+	{ FT_KIND_pcie_hotplug, FT_KLOG_SLOT_ABSENT, "pcie", "hp_change" },
+	{ FT_KIND_pcie_recovery, 0, "pcie", "dpc_error" },
 	{ FT_KIND_pcie_recovery, 2, "pcie", "recovered" },
 	{ FT_KIND_pcie_recovery, 3, "pcie", "recovered" },
 	{ FT_KIND_dev_log, FT_KLOG_LINK_DOWN, "", "rtnetlink" },
 };
 
-static bool is_on(struct ft_bpf *bpf, const char *object, const char *programs)
+static bool is_variant(const char *name, const char *of)
+{
+	size_t len = strlen(of);
+
+	return !strncmp(name, of, len) && (!name[len] || !strcmp(name + len, "_kprobe"));
+}
+
+static bool is_on(struct ft_bpf *bpf, const char *object, const char *program)
 {
 	size_t n;
 	const struct ft_probe *p = ft_bpf_probes(bpf, &n);
 
 	for (size_t i = 0; i < n; i++)
 		if (p[i].state == FT_PROBE_ON && !strcmp(p[i].object, object) &&
-		    !strncmp(p[i].program, programs, strlen(programs)))
+		    is_variant(p[i].program, program))
 			return true;
 	return false;
 }
@@ -279,7 +289,7 @@ static bool told_otherwise(struct ft_klog_src *s, const struct ft_klog_fact *f)
 	for (size_t i = 0; i < ARRAY_SIZE(otherwise) && s->bpf && s->following; i++)
 		if (otherwise[i].kind == f->kind &&
 		    (otherwise[i].what == ANY || otherwise[i].what == f->what) &&
-		    is_on(s->bpf, otherwise[i].object, otherwise[i].programs))
+		    is_on(s->bpf, otherwise[i].object, otherwise[i].program))
 			return true;
 	return false;
 }
