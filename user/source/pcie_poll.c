@@ -6,10 +6,8 @@
 #include "host/pci.h"
 #include "source/pcie_poll.h"
 
-#define END_MS	  200 /* the end of the session waits so long for the thread */
-#define TEXT_MAX  2048
-#define FNV_BASIS 0xcbf29ce484222325ull
-#define FNV_PRIME 0x100000001b3ull
+#define END_MS	 200 /* the end of the session waits so long for the thread */
+#define TEXT_MAX 2048
 
 /* File descriptors; -1: not there. */
 struct end {
@@ -290,13 +288,14 @@ static void look(struct pcie_poll *p, struct end *e)
 static void look_at_file(struct pcie_poll *p, struct file *f)
 {
 	struct pcie_msg m = { .index = f - p->files };
-	uint64_t hash = FNV_BASIS;
+	uint64_t hash;
 	char text[TEXT_MAX];
 	ssize_t n = pread(f->fd, text, sizeof(text), 0);
 
-	for (ssize_t i = 0; i < n; i++)
-		hash = (hash ^ (unsigned char)text[i]) * FNV_PRIME;
-	if (n > 0 && hash != f->hash && tell(p, &m, PCIE_COUNTER))
+	if (n <= 0)
+		return;
+	hash = pcie_hash(PCIE_HASH_BASIS, text, n);
+	if (hash != f->hash && tell(p, &m, PCIE_COUNTER))
 		f->hash = hash;
 }
 

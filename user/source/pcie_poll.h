@@ -41,6 +41,17 @@ struct pcie_watch {
 	uint32_t last; /* Link Status as it is known, PCIE_STATUS_NONE */
 };
 
+/* FNV-1a */
+#define PCIE_HASH_BASIS 0xcbf29ce484222325ull
+static inline uint64_t pcie_hash(uint64_t hash, const void *data, size_t len)
+{
+	const unsigned char *c = data;
+
+	while (len--)
+		hash = (hash ^ *c++) * 0x100000001b3ull;
+	return hash;
+}
+
 struct pcie_poll;
 /* Messages go to the pipe, which may be closed at the other end. */
 int pcie_poll_new(struct pcie_poll **out, const char *root, unsigned int interval_ms, int pipe,

@@ -7,8 +7,6 @@
 
 #define SCAN_EVERY	NSEC_PER_SEC
 #define SCAN_DRIVERS_NS (3 * NSEC_PER_SEC) /* a driver may tell more of a new device by then */
-#define FNV_BASIS	0xcbf29ce484222325ull
-#define FNV_PRIME	0x100000001b3ull
 
 /* --- the bus --- */
 /* Names and inodes of all devices: one that went and came back between two looks has another. */
@@ -21,13 +19,9 @@ uint64_t pcie_bus_hash(const char *root)
 
 	ft_fmt(path, "%s" FT_PCI_DIR, root);
 	dir = opendir(path);
-	while (dir && (d = readdir(dir))) {
-		uint64_t hash = FNV_BASIS ^ d->d_ino;
-
-		for (const char *c = d->d_name; *c; c++)
-			hash = (hash ^ (unsigned char)*c) * FNV_PRIME;
-		sum += hash * FNV_PRIME;
-	}
+	while (dir && (d = readdir(dir)))
+		sum += pcie_hash(pcie_hash(PCIE_HASH_BASIS, &d->d_ino, sizeof(d->d_ino)), d->d_name,
+				 strlen(d->d_name));
 	if (dir)
 		closedir(dir);
 	return sum;
