@@ -23,6 +23,7 @@ static const struct {
 	{ 0x1002, 0x0302 }, { 0x1002, 0x0380 }, { 0x1002, 0x1200 },
 };
 
+#define DEPTH_MAX     32 /* ports above a device */
 #define CLASS_NETWORK 0x02
 #define CLASS_BRIDGE  0x0604
 #define WIDTH_ONES    63 /* six bits, all set: a read of a device that is gone */
@@ -155,7 +156,7 @@ static void mark_paths(struct ft_pci *p)
 		struct ft_pci_dev *d = &p->v[i];
 		int up = d->parent;
 
-		for (d->depth = 0; up >= 0 && d->depth < 32; up = p->v[up].parent)
+		for (d->depth = 0; up >= 0 && d->depth < DEPTH_MAX; up = p->v[up].parent)
 			d->depth++;
 		if (d->role == FT_PCI_OTHER)
 			continue;
@@ -371,7 +372,8 @@ size_t ft_pci_path(const struct ft_pci *p, const struct ft_pci_dev *d, struct ft
 {
 	size_t n = 0;
 
-	while (n < max) {
+	/* A captured tree may go in a circle. */
+	for (int up = 0; n < max && up <= DEPTH_MAX; up++) {
 		n += ft_pci_hop(p, d, &hops[n]);
 		if (d->parent < 0)
 			break;

@@ -131,6 +131,7 @@ static int poll_fill(struct ft_pcie_src *s, struct pcie_poll *p)
 			on_error(s, l, k);
 	}
 	s->nfiles = 0;
+	s->file_error = 0;
 	for (size_t i = 0; i < s->naers; i++) {
 		char path[128];
 		int k;
@@ -141,6 +142,8 @@ static int poll_fill(struct ft_pcie_src *s, struct pcie_poll *p)
 			return k;
 		if (k >= 0)
 			s->aer_of[k] = i;
+		else if (k != -ENOENT)
+			s->file_error = k;
 		s->nfiles += k >= 0;
 	}
 	return 0;

@@ -25,6 +25,7 @@ struct ft_pcie_src {
 	struct pcie_link *links;
 	struct pcie_aer *aers;
 	size_t nlinks, naers, nfiles; /* nfiles: of naers, those that are there */
+	int file_error;		      /* of those that are there and cannot be opened, 0 none */
 	struct pcie_poll *poll;
 	uint32_t number;		  /* of the poll */
 	uint16_t link_of[PCIE_LINKS_MAX]; /* by index in the poll */

@@ -76,12 +76,15 @@ static void counter_row_set(struct ft_pcie_src *s, struct ft_probe *row)
 		poll_failed(s, row);
 	else if (!all)
 		ft_fmt(row->reason, "no PCIe link to a GPU or NIC is seen from here");
+	else if (s->file_error)
+		ft_fmt(row->reason, "%zu of %zu devices not read: %s", all - there, all,
+		       strerror(-s->file_error));
 	else if (there < all)
 		ft_fmt(row->reason,
 		       "the kernel has no AER for %zu of %zu devices: firmware first, or off",
 		       all - there, all);
-	if (!there && all)
-		row->error = -ENOENT;
+	if (!there && all && !s->poll_error)
+		row->error = s->file_error ? s->file_error : -ENOENT;
 }
 
 /* Without a link to a GPU or NIC nothing is missed; a card may come later. */
