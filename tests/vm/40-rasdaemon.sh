@@ -35,7 +35,14 @@ find_anew()
 {
 	echo 1 >"/sys/bus/pci/devices/$PORT/remove"
 	echo 1 >/sys/bus/pci/rescan
-	wait_until 10 test -e "/sys/bus/pci/devices/$NIC"
+	wait_until 10 nic_is_back
+}
+
+# Its bus may have another number.
+nic_is_back()
+{
+	NIC=$(bdf_below "$PORT")
+	[[ -n $NIC ]]
 }
 
 # lines_of FILE WORDS: of stamp's, with both.
