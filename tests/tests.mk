@@ -23,7 +23,7 @@ $(BUILD)/tests/%: tests/%.c $(lib) $(bpf_embed) Makefile tests/tests.mk
 
 # Fuzzers are made by clang, library and all: coverage of our own code is the point.
 $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(wildcard user/base/*.c user/event/*.c user/nccl/*.c) \
-		user/host/klog.c user/source/klog_rec.c tests/tests.mk
+		user/host/klog.c user/source/klog_rec.c user/source/aer.c tests/tests.mk
 	$(call say,FUZZ,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -o $@ $< \
