@@ -105,18 +105,19 @@ static void test_text(void **state)
 	_cleanup_free_ char *text = output(ft_cmd_probes, 0, NULL);
 
 	(void)state;
-	assert_string_equal(text,
-			    "SOURCE   TARGET                           GIVES           STATE\n"
-			    "tcp      a                                tcp.reset       ok\n"
-			    "net      b                                net.drop        OFF\n"
-			    "         why:    its reason\n"
-			    "         unseen: drops\n"
-			    "nccl     NCCL calls, uprobe               nccl.stats      -\n"
-			    "poller   interfaces                       net.link        ok\n"
-			    "CAP_X is missing\n"
-			    "         unseen: what it gives\n"
-			    "- not in use: needs a job (-p), or another program does its work\n"
-			    "4 programs: 2 attached, 1 not in use, 1 not attached\n");
+	assert_string_equal(
+		text,
+		"SOURCE   TARGET                                        GIVES          STATE\n"
+		"tcp      a                                             tcp.reset      ok\n"
+		"net      b                                             net.drop       OFF\n"
+		"         why:    its reason\n"
+		"         unseen: drops\n"
+		"nccl     NCCL calls, uprobe                            nccl.stats     -\n"
+		"poller   interfaces                                    net.link       ok\n"
+		"CAP_X is missing\n"
+		"         unseen: what it gives\n"
+		"- not in use: needs a job (-p), or another program does its work\n"
+		"4 programs: 2 attached, 1 not in use, 1 not attached\n");
 }
 
 static void test_json(void **state)
